@@ -115,7 +115,7 @@ class Pair:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entailment:
-    """The three probabilities of natural language inference, each in [0, 1], summing to 1 within 1e-6.
+    """The three probabilities of natural language inference, each in [0, 1], summing to 1 within 1e-5.
 
     Raises ValueError when one is not finite, out of range, or the sum is off.
     """
@@ -129,7 +129,7 @@ class Entailment:
         values = (self.entailment, self.neutral, self.contradiction)
         if not all(math.isfinite(v) and -1e-9 <= v <= 1 + 1e-9 for v in values):
             raise ValueError(f"NLI probabilities must be finite and in [0, 1], got {values!r}")
-        if abs(sum(values) - 1) > 1e-6:
+        if abs(sum(values) - 1) > 1e-5:
             raise ValueError(f"NLI probabilities must sum to 1, got {values!r} (sum {sum(values)!r})")
 
     @property
@@ -282,7 +282,9 @@ class Edit:
     after: str | None
     """The rewrite as it was (or would have been) inserted; None when there was none to insert."""
     claims: tuple[int, ...]
-    """Indices of the contradicted claims that it repairs."""
+    """Indices of the contradicted claims that it is about."""
+    kind: Literal["rewrite", "hedge", "remove"]
+    """`rewrite` and `remove` repair the claims when accepted; a `hedge` only marks them."""
     accepted: bool
     reason: str
     """Why it was accepted or not, for a person."""

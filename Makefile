@@ -1,0 +1,57 @@
+# Two commands do everything on a fresh machine with Python 3.11 and make:
+#   make demo   runs the main job on the embedded models (fetches about 1.1 GB once)
+#   make test   runs all the tests
+# PYTHON chooses the interpreter that the environment is made with.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test fast lint types format bench help-docs clean
+
+demo: $(VENV)/.embedded
+	$(BIN)/corrigenda models pull
+	$(BIN)/corrigenda ask "What is the Great Barrier Reef, and where is it?"
+	$(BIN)/corrigenda check --context demo/rome.txt --answer-file demo/answer.txt
+
+test: $(VENV)/.dev
+	-$(BIN)/corrigenda models pull
+	$(BIN)/python -m pytest
+
+# Without the embedded models: seconds instead of minutes.
+fast: $(VENV)/.dev
+	$(BIN)/python -m pytest -m "not embedded"
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.dev
+	$(BIN)/corrigenda bench latency
+	$(BIN)/corrigenda bench nli
+
+help-docs: $(VENV)/.dev
+	$(BIN)/python -m tests.help_docs
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist build
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+
+$(VENV)/.embedded: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable ".[embedded]"
+	touch $@
+
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --requirement requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --editable ".[embedded,onnx,transformers,eval]" --group dev
+	touch $@ $(VENV)/.embedded

@@ -1,0 +1,221 @@
+"""The library's front door: one object that holds the models and makes reports.
+
+    from corrigenda import Corrigenda
+
+    c = Corrigenda(llm="openai:gpt-4o-mini", nli="onnx:my-nli-model")
+    report = c.check_sync("Rome has 5 hills.", context="Rome stands on seven hills.")
+    print(report.status, report.final_answer)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, TypeVar
+
+from corrigenda import config
+from corrigenda.config import Settings
+from corrigenda.errors import CorrigendaError
+from corrigenda.loading import Loader
+from corrigenda.pipeline import Options, Tools, ask, check
+from corrigenda.policies import Policy
+from corrigenda.ports import ChatModel, Entailer
+from corrigenda.stages.decompose import Decomposer
+from corrigenda.types import Reference, Report
+
+T = TypeVar("T")
+
+Context = str | Reference | Sequence[str | Reference]
+"""One passage or several, as text or as `Reference` (which also names its source)."""
+
+
+class Corrigenda:
+    """Checks answers claim by claim and rewrites only what is contradicted.
+
+    Every keyword of `Settings` can be given, with the same strings as the command line's flags; `llm`, `nli`,
+    `decomposer` and `policy` also take objects that satisfy the ports. What is not given comes from the
+    environment and `corrigenda.toml`, as for the command line, unless `settings` is given: then those are the
+    base and nothing else is read.
+
+    Models are loaded on first use. Objects that the caller passes are used as they are, never changed, and
+    never closed. One object serves many concurrent reports in one event loop; use `async with`, `aclose` or
+    `close` to free the models.
+
+    Raises ConfigError when a setting is wrong.
+    """
+
+    def __init__(
+        self,
+        *,
+        llm: str | ChatModel | None = None,
+        nli: str | Entailer | None = None,
+        decomposer: str | Decomposer | None = None,
+        policy: str | Policy | None = None,
+        settings: Settings | None = None,
+        progress: Callable[[int, int, str], None] | None = None,
+        **overrides: Any,
+    ) -> None:
+        """Check the settings; load nothing yet. `progress(done, total, note)` follows model downloads in bytes."""
+        given = {"llm": llm, "nli": nli, "decomposer": decomposer, "policy": policy}
+        strings = {k: v for k, v in (given | overrides).items() if isinstance(v, str) or k in overrides}
+        if settings is None:
+            self.settings = config.load(strings).settings
+        else:
+            self.settings = replace(settings, **{k: v for k, v in strings.items() if v is not None})
+        self._loader = Loader(
+            self.settings,
+            chat=None if isinstance(llm, str) else llm,
+            entailer=None if isinstance(nli, str) else nli,
+            policy=None if isinstance(policy, str) else policy,
+            decomposer=None if isinstance(decomposer, str) else decomposer,
+            progress=progress,
+        )
+        self._runner: _Runner | None = None
+
+    async def ask(self, question: str, *, on_stage: Callable[[str, bool], None] | None = None) -> Report:
+        """Answer `question`, check the answer, and return the report.
+
+        Raises InputError for a blank question, ConfigError or ModelError when a model cannot be loaded, and
+        BackendError when no answer at all could be had. Every later failure is in the report.
+        """
+        return await ask(question, await self._tools(chat=True), self._options(on_stage))
+
+    async def check(
+        self,
+        answer: str,
+        *,
+        question: str | None = None,
+        context: Context | None = None,
+        on_stage: Callable[[str, bool], None] | None = None,
+    ) -> Report:
+        """Check `answer` against `context`, or, without one, against a reference recalled from `question`.
+
+        Raises InputError for a blank answer or question, ConfigError or ModelError when a model cannot be
+        loaded. Every later failure is in the report.
+        """
+        tools = await self._tools(chat=context is None and question is not None)
+        return await check(
+            answer, tools, self._options(on_stage), question=question, references=as_references(context)
+        )
+
+    def ask_sync(self, question: str, *, on_stage: Callable[[str, bool], None] | None = None) -> Report:
+        """Do as `ask`, and wait for it. Works inside a running event loop too (a notebook)."""
+        return self._run(self.ask(question, on_stage=on_stage))
+
+    def check_sync(
+        self,
+        answer: str,
+        *,
+        question: str | None = None,
+        context: Context | None = None,
+        on_stage: Callable[[str, bool], None] | None = None,
+    ) -> Report:
+        """Do as `check`, and wait for it. Works inside a running event loop too (a notebook)."""
+        return self._run(self.check(answer, question=question, context=context, on_stage=on_stage))
+
+    async def aclose(self) -> None:
+        """Free the models that were loaded here. May be called twice."""
+        await self._loader.aclose()
+
+    def close(self) -> None:
+        """Do as `aclose`, and wait for it; also end the thread of the synchronous calls."""
+        if self._runner is None:
+            asyncio.run(self.aclose())
+            return
+        self._runner.run(self.aclose())
+        self._runner.close()
+        self._runner = None
+
+    async def __aenter__(self) -> Corrigenda:
+        """Return the object itself."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Free the models."""
+        await self.aclose()
+
+    def __enter__(self) -> Corrigenda:
+        """Return the object itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Free the models."""
+        self.close()
+
+    async def _tools(self, *, chat: bool) -> Tools:
+        return await self._loader.tools(chat=chat)
+
+    def _options(self, on_stage: Callable[[str, bool], None] | None) -> Options:
+        s = self.settings
+        return Options(
+            language=s.language,
+            timeout=s.timeout,
+            references=s.references,
+            unrepaired=s.unrepaired,  # type: ignore[arg-type]  # Settings has checked that it is one of the three
+            temperature=s.temperature,
+            top_p=s.top_p,
+            max_answer_tokens=s.max_answer_tokens,
+            max_reference_tokens=s.max_reference_tokens,
+            seed=s.seed,
+            on_stage=on_stage,
+        )
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._runner is None:
+            self._runner = _Runner()
+        return self._runner.run(work)
+
+
+def as_references(context: Context | None) -> tuple[Reference, ...] | None:
+    """Return the caller's context as references, or None when none was given at all.
+
+    Raises TypeError, naming what it got, for anything but text and Reference.
+    """
+    if context is None:
+        return None
+    passages = [context] if isinstance(context, str | Reference) else list(context)
+    found = []
+    for number, passage in enumerate(passages, start=1):
+        if isinstance(passage, Reference):
+            found.append(passage)
+        elif isinstance(passage, str):
+            found.append(Reference(text=passage, source="context" if len(passages) == 1 else f"context {number}"))
+        else:
+            raise TypeError(f"context {number} must be a text or a Reference, got {type(passage).__name__}")
+    return tuple(found)
+
+
+class _Runner:
+    """An event loop in a thread of its own, for the synchronous calls.
+
+    One loop for all of them, since connections belong to the loop that opened them; and a thread, so that they
+    also work where a loop is already running.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="corrigenda", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise CorrigendaError("a synchronous call from inside an asynchronous one; await the call instead")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # Ctrl-C here must stop the work there
+            raise
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

@@ -1,0 +1,274 @@
+"""The command line: parse, call, print. Heavy modules are imported where they are used, so that help is instant.
+
+Exit codes: 0 done; 1 `--fail-on` found what it looks for; 2 usage or bad input; 3 a backend or a model failed;
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from corrigenda import __version__
+from corrigenda.errors import CorrigendaError, InputError
+
+if TYPE_CHECKING:
+    from corrigenda.types import Report
+
+
+class Flag(NamedTuple):
+    """A flag that sets the setting of the same name (dashes for underscores)."""
+
+    name: str
+    metavar: str
+    help: str
+
+
+FLAGS = (
+    Flag("llm", "SPEC", "chat model: local:NAME-OR-FILE.gguf, openai:MODEL, scripted:FILE or none"),
+    Flag("nli", "SPEC", "verifier: chat, chat:LLM, onnx:DIR-OR-ID, transformers:DIR-OR-ID or scripted:FILE"),
+    Flag("policy", "NAME", "paper, fixed, bounded or conformal"),
+    Flag("k", "K", "sensitivity of the threshold µ + kσ"),
+    Flag("threshold", "T", "threshold of the policies fixed and conformal, 0 to 1"),
+    Flag("floor", "T", "lower bound of the threshold under bounded"),
+    Flag("ceiling", "T", "upper bound of the threshold under bounded, below 1"),
+    Flag("alpha", "A", "accepted share of true claims flagged, under conformal"),
+    Flag("decomposer", "NAME", "auto, deterministic or model"),
+    Flag("language", "CODE", "auto, en, it or another ISO 639-1 code"),
+    Flag("timeout", "SECONDS", "limit for the whole report; what is left then is unverified"),
+    Flag("references", "N", "how many independent references are recalled"),
+    Flag("unrepaired", "WHAT", "keep, hedge or remove what no rewrite repairs"),
+    Flag("numbers", "WHEN", "deterministic check of numbers, units and dates: on, off or auto"),
+    Flag("temperature", "T", "sampling temperature of the answer"),
+    Flag("top-p", "P", "nucleus of the answer"),
+    Flag("max-answer-tokens", "N", "cap on the answer"),
+    Flag("max-reference-tokens", "N", "cap on a recalled reference"),
+    Flag("seed", "N", "seed for the models that take one"),
+    Flag("base-url", "URL", "OpenAI-compatible server for openai: models"),
+    Flag("request-timeout", "SECONDS", "limit for one call to a chat server"),
+    Flag("retries", "N", "retries of a call that failed for a passing reason"),
+    Flag("prompts", "FILE", "TOML file with your own wording"),
+    Flag("models-dir", "DIR", "where model files are kept"),
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the whole command line's parser."""
+    top = argparse.ArgumentParser(
+        prog="corrigenda",
+        description="Check an LLM's answer claim by claim and rewrite only what is contradicted.",
+        epilog="Settings also come from corrigenda.toml and CORRIGENDA_* variables; see: corrigenda config",
+    )
+    top.add_argument("--version", action="version", version=f"corrigenda {__version__}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    ask = commands.add_parser("ask", help="answer a question, check the answer, correct it")
+    ask.add_argument("question", metavar="QUESTION")
+    _add_report_flags(ask)
+
+    check = commands.add_parser("check", help="check an answer that you have")
+    answer = check.add_mutually_exclusive_group(required=True)
+    answer.add_argument("--answer", metavar="TEXT")
+    answer.add_argument("--answer-file", metavar="FILE", help="file with the answer; - for standard input")
+    check.add_argument("--question", metavar="TEXT", help="the question; without a context, recalled from")
+    check.add_argument(
+        "--context", metavar="FILE", nargs="+", action="extend", help="files with what the answer must agree with"
+    )
+    _add_report_flags(check)
+
+    models = commands.add_parser("models", help="list, fetch or locate the embedded models")
+    actions = models.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for name, text in (("list", "what there is and what is here"), ("pull", "download"), ("path", "print the path")):
+        action = actions.add_parser(name, help=text)
+        if name != "list":
+            action.add_argument("name", metavar="NAME", nargs="?", help="default: the embedded chat model")
+        if name == "pull":
+            action.add_argument("--verify", action="store_true", help="check the SHA-256 of a file that is here")
+        _add_settings(action, ("models-dir",))
+
+    config = commands.add_parser("config", help="show the effective settings and where each came from")
+    config.add_argument("--json", action="store_true", help="as JSON")
+    _add_settings(config)
+
+    commands.add_parser("schema", help="print the JSON Schema of the report")
+
+    bench = commands.add_parser("bench", help="measure speed on this machine", add_help=False)
+    bench.add_argument("what", choices=("latency", "nli"))
+    bench.add_argument("rest", nargs=argparse.REMAINDER)
+
+    calibrate = commands.add_parser("calibrate-nli", help="refit the chat verifier's calibration", add_help=False)
+    calibrate.add_argument("rest", nargs=argparse.REMAINDER)
+    return top
+
+
+def _add_settings(target: argparse.ArgumentParser, names: Sequence[str] | None = None) -> None:
+    target.add_argument("--config", metavar="FILE", help="configuration file (default: ./corrigenda.toml)")
+    group = target.add_argument_group("settings")
+    for flag in FLAGS:
+        if names is None or flag.name in names:
+            group.add_argument(f"--{flag.name}", metavar=flag.metavar, help=flag.help)
+
+
+def _add_report_flags(target: argparse.ArgumentParser) -> None:
+    target.add_argument("--json", action="store_true", help="print the report alone, as JSON, on standard output")
+    target.add_argument("--fail-on", choices=("contradicted", "unverified"), help="exit with 1 when a claim is")
+    _add_settings(target)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    arguments = parser().parse_args(argv)
+    try:
+        return _COMMANDS[arguments.command](arguments)
+    except CorrigendaError as exc:
+        print(f"corrigenda: {exc}", file=sys.stderr)
+        return exc.exit_code
+    except KeyboardInterrupt:
+        print("corrigenda: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader (head, less) has gone; say nothing more, and keep Python from trying at exit.
+        sys.stderr.close()
+        return 0
+
+
+def _flags(arguments: argparse.Namespace) -> dict[str, Any]:
+    names = [flag.name.replace("-", "_") for flag in FLAGS]
+    return {name: getattr(arguments, name, None) for name in names}
+
+
+def _ask(arguments: argparse.Namespace) -> int:
+    return _report(arguments, lambda c, on_stage: c.ask_sync(arguments.question, on_stage=on_stage))
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from corrigenda.files import read_text  # noqa: PLC0415
+    from corrigenda.types import Reference  # noqa: PLC0415
+
+    if arguments.context is None and arguments.question is None:
+        raise InputError("there is nothing to check against; give --context FILE, or --question TEXT to recall from")
+    answer = arguments.answer if arguments.answer is not None else read_text(arguments.answer_file, "answer file")
+    context = None
+    if arguments.context is not None:
+        context = [Reference(text=read_text(path, "context file"), source=path) for path in arguments.context]
+    return _report(
+        arguments,
+        lambda c, on_stage: c.check_sync(answer, question=arguments.question, context=context, on_stage=on_stage),
+    )
+
+
+def _report(arguments: argparse.Namespace, make: Callable[[Any, Callable[[str, bool], None]], Report]) -> int:
+    from corrigenda import config  # noqa: PLC0415
+    from corrigenda.api import Corrigenda  # noqa: PLC0415
+    from corrigenda.progress import Progress  # noqa: PLC0415
+
+    settings = config.load(_flags(arguments), config_file=arguments.config).settings
+    with Progress() as progress, Corrigenda(settings=settings, progress=progress.download) as corrigenda:
+        report = make(corrigenda, progress.stage)
+    if arguments.json:
+        from corrigenda.report import to_json  # noqa: PLC0415
+
+        print(to_json(report))
+    else:
+        from rich.console import Console  # noqa: PLC0415
+
+        from corrigenda.render import render  # noqa: PLC0415
+
+        render(report, Console(highlight=False, markup=False, emoji=False))
+    return exit_code(report, arguments.fail_on)
+
+
+def exit_code(report: Report, fail_on: str | None) -> int:
+    """Return 3 for a failed report, 1 when `fail_on` finds what it looks for, else 0.
+
+    `contradicted` looks for contradicted claims, repaired or not; `unverified` for any checkable claim that is
+    not supported.
+    """
+    from corrigenda.types import Status, Verdict  # noqa: PLC0415
+
+    if report.status is Status.FAILED:
+        return 3
+    bad = {
+        None: set(),
+        "contradicted": {Verdict.CONTRADICTED},
+        "unverified": {Verdict.CONTRADICTED, Verdict.UNVERIFIED, Verdict.FAILED},
+    }[fail_on]
+    return 1 if any(claim.verdict in bad for claim in report.claims) else 0
+
+
+def _models(arguments: argparse.Namespace) -> int:
+    from corrigenda import config, models  # noqa: PLC0415
+    from corrigenda.progress import Progress  # noqa: PLC0415
+
+    settings = config.load(_flags(arguments), config_file=arguments.config).settings
+    if arguments.action == "list":
+        for info in models.list_models(settings.models_dir):
+            print(models.describe(info))
+        return 0
+    name = arguments.name or config.EMBEDDED_MODEL
+    if arguments.action == "path":
+        print(models.path(name, settings.models_dir))
+        return 0
+    with Progress() as progress:
+        path = models.pull(
+            name,
+            cache_dir=settings.models_dir,
+            hub_url=settings.hub_url,
+            hub_token=settings.hub_token,
+            progress=progress.download,
+            verify=arguments.verify,
+        )
+    print(path)
+    return 0
+
+
+def _config(arguments: argparse.Namespace) -> int:
+    from corrigenda import config  # noqa: PLC0415
+
+    rows = config.shown(config.load(_flags(arguments), config_file=arguments.config))
+    if arguments.json:
+        import json  # noqa: PLC0415
+
+        print(json.dumps({name: {"value": value, "source": source} for name, value, source in rows}, indent=2))
+    else:
+        width = max(len(name) for name, _, _ in rows)
+        for name, value, source in rows:
+            print(f"{name:<{width}}  {'-' if value is None else value}  ({source})")
+    return 0
+
+
+def _schema(_: argparse.Namespace) -> int:
+    import json  # noqa: PLC0415
+
+    from corrigenda.report import json_schema  # noqa: PLC0415
+
+    print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+    return 0
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    from corrigenda.bench import run  # noqa: PLC0415
+
+    return run(arguments.what, arguments.rest)
+
+
+def _calibrate(arguments: argparse.Namespace) -> int:
+    from corrigenda.calibrate_nli import main as calibrate  # noqa: PLC0415
+
+    return calibrate(arguments.rest)
+
+
+_COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "ask": _ask,
+    "check": _check,
+    "models": _models,
+    "config": _config,
+    "schema": _schema,
+    "bench": _bench,
+    "calibrate-nli": _calibrate,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

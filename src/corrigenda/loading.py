@@ -1,0 +1,209 @@
+"""From settings to the objects that do the work: which backend a spec means, loaded once, on first use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, cast
+
+from corrigenda import backends
+from corrigenda.config import EMBEDDED_MODEL, Settings
+from corrigenda.errors import ConfigError
+from corrigenda.pipeline import Tools
+from corrigenda.policies import Policy, make_policy
+from corrigenda.ports import ChatModel, Entailer, LabelScorer
+from corrigenda.prompts import load_file
+from corrigenda.stages.decompose import Decomposer
+from corrigenda.types import ChatRequest, Completion, Delta
+
+Progress = Callable[[int, int, str], None]
+
+
+class Loader:
+    """Makes the tools of a report from settings, or takes the caller's own objects in their place."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        chat: ChatModel | None = None,
+        entailer: Entailer | None = None,
+        policy: Policy | None = None,
+        decomposer: Decomposer | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Keep what was given; nothing is loaded until `tools` is awaited."""
+        self._settings = settings
+        self._progress = progress
+        self._policy = policy
+        self._decomposer = decomposer
+        self._prompts = None if settings.prompts is None else load_file(settings.prompts)
+        self._own: dict[str, ChatModel | Entailer] = {}
+        self._chats: dict[str, ChatModel] = {}
+        self._given_chat = chat
+        self._given_entailer = entailer
+        self._entailer = entailer
+        self._lock = asyncio.Lock()
+
+    async def tools(self, *, chat: bool) -> Tools:
+        """Return the tools; with `chat`, the chat model is loaded now, else when it is first called.
+
+        Raises ConfigError (MissingExtra among them) or ModelError when something cannot be loaded.
+        """
+        async with self._lock:
+            if self._entailer is None:
+                self._entailer = await asyncio.to_thread(self._load_entailer)
+            model = self._chat()
+            if chat and isinstance(model, LazyChat):
+                await model.load()
+            return Tools(
+                chat=model,
+                entailer=self._entailer,
+                policy=self._policy or self._make_policy(self._entailer),
+                decomposer=self._decomposer or self._settings.decomposer,
+                prompts=self._prompts,
+                explain=getattr(self._entailer, "explain", None),
+            )
+
+    async def aclose(self) -> None:
+        """Close what was loaded here, and nothing that the caller gave."""
+        for backend in list(self._own.values()):
+            await backend.aclose()
+        self._own.clear()
+        self._chats.clear()
+        self._entailer = self._given_entailer
+
+    def _chat(self) -> ChatModel | None:
+        if self._given_chat is not None:
+            return self._given_chat
+        return None if self._settings.llm == "none" else self._chat_for(self._settings.llm)
+
+    def _chat_for(self, spec: str) -> ChatModel:
+        """Return the one chat model of this spec, not loaded yet; the verifier shares it."""
+        if spec not in self._chats:
+            lazy = LazyChat(spec, lambda: self._load_chat(spec))
+            self._chats[spec] = lazy
+            self._own[f"chat {spec}"] = lazy
+        return self._chats[spec]
+
+    def _load_chat(self, spec: str) -> ChatModel:
+        s = self._settings
+        kind, _, rest = spec.partition(":")
+        if kind == "openai":
+            return cast(
+                ChatModel,
+                backends.load(
+                    "chat openai",
+                    rest,
+                    base_url=s.base_url,
+                    api_key=s.api_key,
+                    headers=dict(s.headers),
+                    timeout_s=s.request_timeout,
+                    max_retries=s.retries,
+                ),
+            )
+        if kind == "scripted":
+            return cast(ChatModel, backends.load("chat scripted", rest))
+        return self._load_local(rest or EMBEDDED_MODEL)
+
+    def _load_local(self, name: str) -> ChatModel:
+        from corrigenda import models  # noqa: PLC0415  # brings an HTTP client, which no other path needs
+
+        s = self._settings
+        path = models.resolve(
+            name, cache_dir=s.models_dir, hub_url=s.hub_url, hub_token=s.hub_token, progress=self._progress
+        )
+        return cast(ChatModel, backends.load("chat local", path, name=f"local:{name}"))
+
+    def _load_entailer(self) -> Entailer:
+        s = self._settings
+        kind, _, rest = s.nli.partition(":")
+        if kind == "chat":
+            entailer = self._load_chat_entailer(rest)
+        elif kind == "scripted":
+            entailer = cast(Entailer, backends.load("nli scripted", rest))
+        elif kind == "onnx":
+            entailer = cast(Entailer, backends.load("nli onnx", rest))
+        else:
+            entailer = cast(Entailer, backends.load("nli transformers", rest or "default"))
+        self._own["nli"] = entailer
+        if s.numbers == "on" or (s.numbers == "auto" and kind == "chat"):
+            from corrigenda.backends.nli_numbers import NumberChecked  # noqa: PLC0415  # only where it is used
+
+            return NumberChecked(entailer)
+        return entailer
+
+    def _load_chat_entailer(self, spec: str) -> Entailer:
+        chat: Any = self._chat_for(spec) if spec else self._given_chat
+        if chat is None:
+            llm = self._settings.llm if self._settings.llm.startswith("local") else f"local:{EMBEDDED_MODEL}"
+            chat = self._chat_for(llm)
+        if isinstance(chat, LazyChat):
+            chat = chat.load_now()
+        if not isinstance(chat, LabelScorer):
+            raise ConfigError(
+                f"nli 'chat' needs a chat model that reports log-probabilities; {chat.name!r} does not; "
+                "choose another verifier with nli (onnx:…, transformers:…, chat:local:…)"
+            )
+        return cast(Entailer, backends.load("nli chat", chat))
+
+    def _make_policy(self, entailer: Entailer) -> Policy:
+        s = self._settings
+        bounds = getattr(entailer, "bounds", None) or (None, None)
+        return make_policy(
+            s.policy,
+            k=s.k,
+            threshold=s.threshold,
+            floor=s.floor if s.floor is not None else bounds[0],
+            ceiling=s.ceiling if s.ceiling is not None else bounds[1],
+            alpha=s.alpha,
+        )
+
+
+class LazyChat:
+    """A chat model that is loaded when it is first needed, off the event loop."""
+
+    def __init__(self, spec: str, factory: Callable[[], ChatModel]) -> None:
+        """Keep how to load it; `spec` is its name until then."""
+        self._spec = spec
+        self._factory = factory
+        self._model: ChatModel | None = None
+        self._lock = asyncio.Lock()
+
+    @property
+    def name(self) -> str:
+        """The model's name, or the spec while it is not loaded."""
+        return self._spec if self._model is None else self._model.name
+
+    async def load(self) -> ChatModel:
+        """Load the model in a thread, once. Raises what the backend raises."""
+        async with self._lock:
+            if self._model is None:
+                self._model = await asyncio.to_thread(self._factory)
+            return self._model
+
+    def load_now(self) -> ChatModel:
+        """Load the model in the calling thread; for callers that are off the event loop already."""
+        if self._model is None:
+            self._model = self._factory()
+        return self._model
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Load if need be, then complete."""
+        return await (await self.load()).complete(request)
+
+    async def stream(self, request: ChatRequest) -> AsyncIterator[Delta]:
+        """Load if need be, then stream."""
+        model = await self.load()
+        async for delta in model.stream(request):
+            yield delta
+
+    async def label_logprobs(self, request: ChatRequest, labels: Sequence[str]) -> tuple[float, ...]:
+        """Load if need be, then score. The loaded model must satisfy LabelScorer (AttributeError otherwise)."""
+        return await cast(LabelScorer, await self.load()).label_logprobs(request, labels)
+
+    async def aclose(self) -> None:
+        """Close the model if it was loaded."""
+        if self._model is not None:
+            await self._model.aclose()
+            self._model = None

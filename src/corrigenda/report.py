@@ -1,0 +1,94 @@
+"""The report as strict JSON, and back. The form is fixed by `schemas/report.schema.json`.
+
+Spans become `[start, end]`, in Unicode code points of the text they belong to. No NaN and no infinity ever
+appear. Scores are rounded to 6 decimals and seconds to 4, which is finer than either is known.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types as python_types
+import typing
+from collections.abc import Mapping
+from enum import Enum
+from importlib import resources
+from typing import Any, cast
+
+from corrigenda.errors import InputError
+from corrigenda.types import SCHEMA_VERSION, Report, Span
+
+
+def _plain(value: Any, digits: int = 6) -> Any:
+    if isinstance(value, Span):
+        return [value.start, value.end]
+    if isinstance(value, Enum):
+        return value.value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            f.name: _plain(getattr(value, f.name), 4 if f.name.endswith("_s") else digits)
+            for f in dataclasses.fields(value)
+        }
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]
+    if isinstance(value, float):
+        return round(value, digits)
+    return value
+
+
+def to_dict(report: Report) -> dict[str, Any]:
+    """Return the report as plain dicts, lists, strings, numbers, booleans and None."""
+    plain = cast(dict[str, Any], _plain(report))
+    return {"schema": plain.pop("schema"), **plain}
+
+
+def to_json(report: Report, *, indent: int | None = 2) -> str:
+    """Return the report as strict JSON text. Letters of every script are written as they are."""
+    return json.dumps(to_dict(report), ensure_ascii=False, allow_nan=False, indent=indent)
+
+
+def from_dict(data: Mapping[str, Any]) -> Report:
+    """Return the report that `data` (as made by `to_dict`) describes.
+
+    Fields that this version does not know are ignored. Raises InputError when the major schema version is
+    another one, or when a field is missing or has the wrong form.
+    """
+    version = data.get("schema")
+    if not isinstance(version, str) or version.split(".")[0] != SCHEMA_VERSION.split(".", maxsplit=1)[0]:
+        raise InputError(f"this report has schema {version!r}; this version of corrigenda reads {SCHEMA_VERSION}")
+    try:
+        return cast(Report, _build(Report, data))
+    except (KeyError, TypeError, ValueError, AttributeError) as exc:
+        raise InputError(f"not a corrigenda report: {exc}") from exc
+
+
+def _build(kind: Any, data: Any) -> Any:
+    origin = typing.get_origin(kind)
+    arguments = typing.get_args(kind)
+    if origin is typing.Union or origin is python_types.UnionType:
+        return None if data is None else _build(next(a for a in arguments if a is not type(None)), data)
+    if kind is Span:
+        return Span(int(data[0]), int(data[1]))
+    if origin is tuple:
+        return tuple(_build(arguments[0], item) for item in data)
+    if origin is not None and issubclass(origin, Mapping):
+        return {str(k): _build(arguments[1], v) for k, v in data.items()}
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return kind(data)
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        hints = typing.get_type_hints(kind)
+        known = {f.name for f in dataclasses.fields(kind)}
+        return kind(**{name: _build(hints[name], value) for name, value in data.items() if name in known})
+    if kind is float:
+        return float(data)
+    if kind in (str, int, bool) and not isinstance(data, kind):
+        raise TypeError(f"expected {kind.__name__}, got {data!r}")
+    return data
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of the report, as published in the package."""
+    text = resources.files("corrigenda").joinpath("schemas", "report.schema.json").read_text("utf-8")
+    return cast(dict[str, Any], json.loads(text))

@@ -1,0 +1,187 @@
+"""Stage 6: contradicted claims + reference → rewritten sentences, each checked before it is accepted.
+
+One request per sentence, whatever the number of its contradicted claims; all requests run at the same time;
+all rewrites are put to the same verifier in one call. A rewrite goes in only when the verifier says that none
+of its claims is contradicted and at least one is entailed; anything else leaves the sentence as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from corrigenda.errors import BackendError
+from corrigenda.ports import ChatModel
+from corrigenda.prompts import Prompts
+from corrigenda.replies import unwrap_rewrite
+from corrigenda.stages.entail import Scored
+from corrigenda.text import fit_rewrite, removal_span
+from corrigenda.types import ChatRequest, Claim, Edit, Message, Sentence, Verdict
+
+Unrepaired = Literal["keep", "hedge", "remove"]
+Recheck = Callable[[Sequence[str]], Awaitable[Sequence[Scored]]]
+"""Scores hypotheses against the report's references, with the report's verifier."""
+Split = Callable[[str], Sequence[str]]
+"""Splits a rewritten sentence into hypotheses, without a model."""
+
+NO_MODEL = "not rewritten: no chat model was given (set --llm)"
+NO_TIME = "not rewritten: the time limit was reached"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Flagged:
+    """A sentence with the contradicted claims that it makes."""
+
+    sentence: Sentence
+    claims: tuple[int, ...]
+    """Indices into the report's claims."""
+
+
+def flagged_sentences(sentences: Sequence[Sentence], claims: Sequence[Claim]) -> tuple[Flagged, ...]:
+    """Return the sentences that hold contradicted claims, in order, each once."""
+    by_sentence: dict[int, list[int]] = {}
+    for index, claim in enumerate(claims):
+        if claim.verdict is Verdict.CONTRADICTED:
+            by_sentence.setdefault(claim.sentence, []).append(index)
+    known = {s.index: s for s in sentences}
+    return tuple(Flagged(sentence=known[i], claims=tuple(found)) for i, found in sorted(by_sentence.items()))
+
+
+def request(flagged: Flagged, claims: Sequence[Claim], prompts: Prompts) -> ChatRequest:
+    """Return the request for one rewrite. It holds the deciding windows, the claims and the sentence, no more."""
+    about = [claims[i] for i in flagged.claims]
+    windows = dict.fromkeys(c.evidence.text for c in about if c.evidence is not None)
+    user = prompts.fill(
+        "correct",
+        "user",
+        reference="\n".join(windows),
+        claims="\n".join(f"- {c.text}" for c in about),
+        sentence=flagged.sentence.text,
+    )
+    return ChatRequest(
+        stage="correct",
+        messages=(
+            Message(role="system", content=prompts.get("correct", "system")),
+            Message(role="user", content=user.strip()),
+        ),
+        temperature=0.0,
+        # A rewrite is about as long as its sentence; a token is rarely shorter than two characters.
+        max_tokens=64 + len(flagged.sentence.text) // 2,
+    )
+
+
+async def correct(
+    flagged: Sequence[Flagged],
+    claims: Sequence[Claim],
+    chat: ChatModel | None,
+    prompts: Prompts,
+    *,
+    recheck: Recheck,
+    split: Split,
+) -> tuple[Edit, ...]:
+    """Return one edit per flagged sentence, accepted or not, with the reason. Never raises BackendError."""
+    if chat is None:
+        return tuple(refused(f, NO_MODEL) for f in flagged)
+    proposals = await asyncio.gather(*(_propose(f, claims, chat, prompts) for f in flagged))
+    parts = [list(split(p.after)) if p.after is not None and p.accepted else [] for p in proposals]
+    scored = await recheck([hypothesis for part in parts for hypothesis in part]) if any(parts) else []
+    edits = []
+    position = 0
+    for proposal, part in zip(proposals, parts, strict=True):
+        edits.append(_judge(proposal, scored[position : position + len(part)]) if proposal.accepted else proposal)
+        position += len(part)
+    return tuple(edits)
+
+
+def refused(flagged: Flagged, reason: str, after: str | None = None) -> Edit:
+    """Return the edit that records that a sentence was not rewritten, and why."""
+    return Edit(
+        span=flagged.sentence.span,
+        before=flagged.sentence.text,
+        after=after,
+        claims=flagged.claims,
+        kind="rewrite",
+        accepted=False,
+        reason=reason,
+    )
+
+
+async def _propose(flagged: Flagged, claims: Sequence[Claim], chat: ChatModel, prompts: Prompts) -> Edit:
+    """Return the model's rewrite as an edit; `accepted` means here that it deserves a check."""
+    try:
+        completion = await chat.complete(request(flagged, claims, prompts))
+    except BackendError as exc:
+        return refused(flagged, f"not rewritten: {exc}")
+    if completion.refusal is not None or completion.finish_reason in ("refusal", "content_filter"):
+        return refused(flagged, "not rewritten: the model refused")
+    if completion.finish_reason == "length":
+        return refused(flagged, "not rewritten: the model's rewrite was cut off")
+    rewrite = unwrap_rewrite(completion.text, prompts)
+    if rewrite is None:
+        return refused(flagged, "not rewritten: the model gave an empty reply or a refusal")
+    before = flagged.sentence.text
+    after = fit_rewrite(before, rewrite)
+    if after == before:
+        return refused(flagged, "not rewritten: the model gave the sentence back unchanged")
+    if len(after.split()) > 2 * len(before.split()) + 12:
+        return refused(flagged, "not rewritten: the reply is far longer than the sentence (chatter)", after)
+    return replace(refused(flagged, "", after), accepted=True)
+
+
+def _judge(edit: Edit, scored: Sequence[Scored]) -> Edit:
+    """Accept the rewrite only if the verifier agrees with it."""
+    labels = [s.scores.label for s in scored if s.scores is not None]
+    failures = [s.failure for s in scored if s.failure is not None]
+    if failures:
+        reason = f"rewrite not accepted: it could not be checked ({failures[0]})"
+    elif "contradiction" in labels:
+        reason = "rewrite not accepted: the reference still contradicts it"
+    elif "entailment" not in labels:
+        reason = "rewrite not accepted: the reference does not support it"
+    else:
+        return replace(edit, reason="rewritten; the verifier finds it supported by the reference")
+    return replace(edit, accepted=False, reason=reason)
+
+
+def settle_unrepaired(
+    answer: str,
+    edits: Sequence[Edit],
+    sentences: Sequence[Sentence],
+    prompts: Prompts,
+    unrepaired: Unrepaired,
+) -> tuple[Edit, ...]:
+    """Add what the user wants done with sentences that stay contradicted: nothing, a hedge, or removal.
+
+    The refused rewrite stays in the list, followed by the hedge or removal, so that nothing is hidden.
+    """
+    if unrepaired == "keep":
+        return tuple(edits)
+    by_span = {s.span: s for s in sentences}
+    settled: list[Edit] = []
+    for edit in edits:
+        settled.append(edit)
+        if edit.accepted:
+            continue
+        if unrepaired == "hedge":
+            after = prompts.fill("correct", "hedge", sentence=edit.before)
+            settled.append(replace(edit, kind="hedge", after=after, accepted=True, reason="hedged: not repaired"))
+            continue
+        span = removal_span(answer, by_span[edit.span], sentences)
+        # Neighbours that both go may each claim the white space between them; the earlier one keeps it.
+        taken = max((e.span.end for e in settled if e.kind == "remove"), default=0)
+        if span.start < taken:
+            span = span._replace(start=taken)
+        settled.append(
+            replace(
+                edit,
+                span=span,
+                before=span.text_of(answer),
+                kind="remove",
+                after="",
+                accepted=True,
+                reason="removed: not repaired",
+            )
+        )
+    return tuple(settled)
