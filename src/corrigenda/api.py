@@ -1,10 +1,10 @@
 """The library's front door: one object that holds the models and makes reports.
 
-    from corrigenda import Corrigenda
+from corrigenda import Corrigenda
 
-    c = Corrigenda(llm="openai:gpt-4o-mini", nli="onnx:my-nli-model")
-    report = c.check_sync("Rome has 5 hills.", context="Rome stands on seven hills.")
-    print(report.status, report.final_answer)
+c = Corrigenda(llm="openai:gpt-4o-mini", nli="onnx:my-nli-model")
+report = c.check_sync("Rome has 5 hills.", context="Rome stands on seven hills.")
+print(report.status, report.final_answer)
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Corrigenda:
     ) -> None:
         """Check the settings; load nothing yet. `progress(done, total, note)` follows model downloads in bytes."""
         given = {"llm": llm, "nli": nli, "decomposer": decomposer, "policy": policy}
-        strings = {k: v for k, v in (given | overrides).items() if isinstance(v, str) or k in overrides}
+        strings: dict[str, Any] = {k: v for k, v in (given | overrides).items() if isinstance(v, str) or k in overrides}
         if settings is None:
             self.settings = config.load(strings).settings
         else:
@@ -97,9 +97,7 @@ class Corrigenda:
         loaded. Every later failure is in the report.
         """
         tools = await self._tools(chat=context is None and question is not None)
-        return await check(
-            answer, tools, self._options(on_stage), question=question, references=as_references(context)
-        )
+        return await check(answer, tools, self._options(on_stage), question=question, references=as_references(context))
 
     def ask_sync(self, question: str, *, on_stage: Callable[[str, bool], None] | None = None) -> Report:
         """Do as `ask`, and wait for it. Works inside a running event loop too (a notebook)."""

@@ -49,6 +49,7 @@ FLAGS = (
     Flag("base-url", "URL", "OpenAI-compatible server for openai: models"),
     Flag("request-timeout", "SECONDS", "limit for one call to a chat server"),
     Flag("retries", "N", "retries of a call that failed for a passing reason"),
+    Flag("script-log", "FILE", "JSONL file to which scripted backends append every request"),
     Flag("prompts", "FILE", "TOML file with your own wording"),
     Flag("models-dir", "DIR", "where model files are kept"),
 )

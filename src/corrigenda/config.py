@@ -83,6 +83,8 @@ class Settings:
     """Seconds for one call to a chat server."""
     retries: int = 2
     """How often a call that failed for a passing reason is tried again; from 0 to 10."""
+    script_log: str | None = None
+    """A JSONL file to which the `scripted` backends append every request that they get."""
     prompts: str | None = None
     """A TOML file with your own wording, over the built-in one."""
     models_dir: str | None = None
@@ -299,5 +301,3 @@ def shown(sourced: Sourced) -> list[tuple[str, Any, str]]:
             value = "(set, not shown)" if value else None
         rows.append((name, value, sourced.sources[name]))
     return rows
-
-

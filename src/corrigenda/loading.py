@@ -103,7 +103,7 @@ class Loader:
                 ),
             )
         if kind == "scripted":
-            return cast(ChatModel, backends.load("chat scripted", rest))
+            return cast(ChatModel, backends.load("chat scripted", rest, log_path=s.script_log))
         return self._load_local(rest or EMBEDDED_MODEL)
 
     def _load_local(self, name: str) -> ChatModel:
@@ -121,7 +121,7 @@ class Loader:
         if kind == "chat":
             entailer = self._load_chat_entailer(rest)
         elif kind == "scripted":
-            entailer = cast(Entailer, backends.load("nli scripted", rest))
+            entailer = cast(Entailer, backends.load("nli scripted", rest, log_path=s.script_log))
         elif kind == "onnx":
             entailer = cast(Entailer, backends.load("nli onnx", rest))
         else:

@@ -71,6 +71,10 @@ def _build(kind: Any, data: Any) -> Any:
         return None if data is None else _build(next(a for a in arguments if a is not type(None)), data)
     if kind is Span:
         return Span(int(data[0]), int(data[1]))
+    if origin is typing.Literal:
+        if data not in arguments:
+            raise ValueError(f"{data!r} is none of {arguments!r}")
+        return data
     if origin is tuple:
         return tuple(_build(arguments[0], item) for item in data)
     if origin is not None and issubclass(origin, Mapping):

@@ -1,0 +1,7 @@
+"""`python -m corrigenda` is the command line."""
+
+import sys
+
+from corrigenda.cli import main
+
+sys.exit(main())

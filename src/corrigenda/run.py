@@ -1,0 +1,349 @@
+"""One report in the making: the seven stages as methods over the state that they share.
+
+`corrigenda.pipeline` calls them in order. Each stage turns its own failures into words and goes on: a failure is
+part of the report, never the loss of the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from corrigenda.errors import BackendError
+from corrigenda.policies import Policy
+from corrigenda.ports import ChatModel, Entailer
+from corrigenda.prompts import LANGUAGES, Prompts
+from corrigenda.prompts import load as load_prompts
+from corrigenda.replies import is_abstention, is_refusal
+from corrigenda.sentences import SentenceStream
+from corrigenda.stages import correct as correction
+from corrigenda.stages import generate as generation
+from corrigenda.stages import recall as recollection
+from corrigenda.stages.decide import Explain, decide
+from corrigenda.stages.decompose import Decomposer, DeterministicDecomposer, make_decomposer
+from corrigenda.stages.entail import Scored, ScoredClaim, score_claims, score_texts
+from corrigenda.stages.reassemble import reassemble
+from corrigenda.status import ABSTENTION, status_of
+from corrigenda.trace import MeteredChat, Trace
+from corrigenda.types import (
+    AtomicClaim,
+    Claim,
+    Completion,
+    Decision,
+    Edit,
+    Reference,
+    Report,
+    Sentence,
+    Status,
+    TokenUsage,
+)
+
+NO_TIME = "not checked: the time limit was reached"
+CHUNK = 8
+"""Claims per call of the verifier under a deadline, so that what was scored before it stands."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tools:
+    """The ports that a report is made with."""
+
+    chat: ChatModel | None
+    entailer: Entailer
+    policy: Policy
+    decomposer: str | Decomposer = "auto"
+    """A name for `make_decomposer`, or an object of the caller's own."""
+    prompts: Prompts | None = None
+    """The caller's own wording; None: the built-in one of the report's language."""
+    explain: Explain | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Settings of a report; `corrigenda.config.Settings` says what each means and its range."""
+
+    language: str = "auto"
+    timeout: float | None = None
+    references: int = 1
+    unrepaired: correction.Unrepaired = "keep"
+    temperature: float = generation.TEMPERATURE
+    top_p: float = generation.TOP_P
+    max_answer_tokens: int = generation.MAX_TOKENS
+    max_reference_tokens: int = recollection.MAX_TOKENS
+    seed: int | None = None
+    on_stage: Callable[[str, bool], None] | None = None
+    """Called when a stage begins (True) and ends (False), for progress displays."""
+
+
+@dataclass(kw_only=True)
+class Run:
+    """The state of one report while it is made."""
+
+    question: str | None
+    tools: Tools
+    options: Options
+    language: str
+    answer: str = ""
+    sentences: list[Sentence] = field(default_factory=list)
+    references: tuple[Reference, ...] = ()
+    scored: list[ScoredClaim] = field(default_factory=list)
+    problem: str | None = None
+    """Why the report as a whole is `failed`, when it is."""
+
+    def __post_init__(self) -> None:
+        """Start the clock and make what belongs to this report alone."""
+        self.trace = Trace(on_stage=self.options.on_stage)
+        loop = asyncio.get_running_loop()
+        self.deadline = None if self.options.timeout is None else loop.time() + self.options.timeout
+        self.prompts = self.tools.prompts or load_prompts(self.language if self.language in LANGUAGES else "en")
+        self.chat = None if self.tools.chat is None else MeteredChat(self.tools.chat, self.trace)
+        kind = self.tools.decomposer
+        self.decomposer = (
+            make_decomposer(kind, self.chat, self.prompts, self.language) if isinstance(kind, str) else kind
+        )
+        self.fallback = DeterministicDecomposer(self.prompts, self.language)
+        self._queue: asyncio.Queue[Sequence[AtomicClaim] | None] = asyncio.Queue()
+        self._splitting: list[asyncio.Task[None]] = []
+
+    # 1. generate ------------------------------------------------------------------------------------------------
+
+    async def generate(self, question: str, group: asyncio.TaskGroup) -> Completion:
+        """Stream the answer; hand each finished sentence on at once. Raises BackendError if nothing came."""
+        assert self.chat is not None
+        stream = SentenceStream(self.language)
+        request = generation.request(
+            question,
+            self.prompts,
+            temperature=self.options.temperature,
+            top_p=self.options.top_p,
+            max_tokens=self.options.max_answer_tokens,
+            seed=self.options.seed,
+        )
+        completion = Completion(text="", finish_reason="other")
+        try:
+            with self.trace.stage("generate"):
+                async with asyncio.timeout_at(self.deadline):
+                    async for delta in generation.generate(self.chat, request):
+                        self.answer += delta.text
+                        self._hand_on(stream.feed(delta.text), group)
+                        completion = delta.completion or completion
+        except BackendError as exc:
+            if not self.answer.strip():
+                raise
+            self.problem = f"the answer is incomplete: {exc}"
+        except TimeoutError:
+            self.trace.warn("the answer is incomplete: the time limit was reached while it was being generated")
+        if completion.finish_reason == "length":
+            self.trace.warn(f"the answer was cut off at its cap of {self.options.max_answer_tokens} tokens")
+        self._hand_on(stream.finish(), group)
+        return completion
+
+    def _hand_on(self, sentences: Sequence[Sentence], group: asyncio.TaskGroup) -> None:
+        for sentence in sentences:
+            self.sentences.append(sentence)
+            self._splitting.append(group.create_task(self._decompose_sentence(sentence, self.answer)))
+
+    # 2. decompose -----------------------------------------------------------------------------------------------
+
+    async def _decompose_sentence(self, sentence: Sentence, context: str) -> None:
+        """Turn one sentence of a streaming answer into claims; whatever breaks, it is not left without one."""
+        with self.trace.stage("decompose"):
+            try:
+                async with asyncio.timeout_at(self.deadline):
+                    claims = await self.decomposer.decompose_sentence(sentence, context)
+            except Exception as exc:  # a decomposer of the caller's own may raise anything
+                self._warn_fallback(exc)
+                claims = await self.fallback.decompose_sentence(sentence, context)
+        self._queue.put_nowait(claims)
+
+    async def decompose(self) -> None:
+        """Turn the whole answer into claims, with one call at most."""
+        with self.trace.stage("decompose"):
+            try:
+                async with asyncio.timeout_at(self.deadline):
+                    found = await self.decomposer.decompose(self.answer, self.question)
+            except Exception as exc:  # as above
+                self._warn_fallback(exc)
+                found = await self.fallback.decompose(self.answer, self.question)
+        self.trace.warn(*found.warnings)
+        self.sentences = list(found.sentences)
+        self._queue.put_nowait(found.claims)
+
+    def _warn_fallback(self, exc: Exception) -> None:
+        why = "the time limit was reached" if isinstance(exc, TimeoutError) else _told(exc)
+        self.trace.warn(f"decompose: {why}; the deterministic decomposer was used instead")
+
+    async def close_claims(self) -> None:
+        """Wait for the sentences in hand and say that no more claims will come."""
+        await asyncio.gather(*self._splitting)
+        self._queue.put_nowait(None)
+
+    # 3. recall --------------------------------------------------------------------------------------------------
+
+    async def recall(self, question: str) -> str | None:
+        """Fetch the references from the question alone. Returns why there is none, or None when all is well."""
+        assert self.chat is not None
+        try:
+            with self.trace.stage("recall"):
+                async with asyncio.timeout_at(self.deadline):
+                    self.references, warnings = await recollection.recall(
+                        question,
+                        self.chat,
+                        self.prompts,
+                        references=self.options.references,
+                        max_tokens=self.options.max_reference_tokens,
+                        seed=self.options.seed,
+                    )
+            self.trace.warn(*warnings)
+        except TimeoutError:
+            return NO_TIME
+        except Exception as exc:  # a chat model of the caller's own may raise anything
+            self.problem = f"recall failed: {_told(exc)}"
+            return self.problem
+        return None
+
+    async def given(self, references: Sequence[Reference] | None, question: str | None) -> str | None:
+        """Take the caller's references, or recall one when there are none."""
+        if references is None and question is not None and self.chat is not None:
+            return await self.recall(question)
+        self.references = tuple(references or ())
+        if not any(r.text.strip() for r in self.references):
+            self.trace.warn(
+                "there is nothing to check against: give a context that is not empty, or a question and a chat model"
+            )
+        return None
+
+    # 4. entail --------------------------------------------------------------------------------------------------
+
+    async def score(self, references: Awaitable[str | None]) -> None:
+        """Score claims as they come, all that are waiting in one call, once the references are there."""
+        missing = await references
+        last = False
+        while not last:
+            waiting = [await self._queue.get()]
+            while not self._queue.empty():
+                waiting.append(self._queue.get_nowait())
+            last = None in waiting
+            claims = [claim for batch in waiting if batch is not None for claim in self._marked(batch)]
+            if claims:
+                self.scored += await self._score(claims, missing)
+        self.scored.sort(key=lambda s: (s.claim.sentence, s.claim.span or (0, 0)))
+
+    async def _score(self, claims: Sequence[AtomicClaim], missing: str | None) -> list[ScoredClaim]:
+        if missing == NO_TIME:
+            return [_unscored(claim, reason=NO_TIME) for claim in claims]
+        if missing is not None:
+            return [_unscored(claim, failure=missing) for claim in claims]
+        size = len(claims) if self.deadline is None else CHUNK
+        done: list[ScoredClaim] = []
+        for start in range(0, len(claims), size):
+            done += await self._score_chunk(claims[start : start + size])
+        return done
+
+    async def _score_chunk(self, claims: Sequence[AtomicClaim]) -> list[ScoredClaim]:
+        try:
+            with self.trace.stage("entail"):
+                async with asyncio.timeout_at(self.deadline):
+                    scored = await score_claims(claims, self.references, self.tools.entailer, language=self.language)
+        except TimeoutError:
+            return [_unscored(claim, reason=NO_TIME) for claim in claims]
+        except Exception as exc:  # a verifier of the caller's own may raise anything
+            return [_unscored(claim, failure=_told(exc)) for claim in claims]
+        if any(s.scores is not None or s.failure is not None for s in scored):
+            self.trace.count("entail", TokenUsage())
+        return scored
+
+    def _marked(self, claims: Sequence[AtomicClaim]) -> list[AtomicClaim]:
+        """Take claims out of the check whose sentence only says that no answer is given."""
+        return [
+            replace(c, checkable=False, reason=ABSTENTION)
+            if c.checkable and (is_abstention(c.text, self.prompts) or is_refusal(c.text, self.prompts))
+            else c
+            for c in claims
+        ]
+
+    # 5. decide, 6. correct, 7. reassemble -----------------------------------------------------------------------
+
+    async def finish(self) -> Report:
+        """Decide, correct what is contradicted, and put the answer back together."""
+        with self.trace.stage("decide"):
+            claims, decided = decide(self.scored, self.tools.policy, self.tools.explain)
+        self.trace.warn(*decided.warnings)
+        edits: tuple[Edit, ...] = ()
+        flagged = correction.flagged_sentences(self.sentences, claims)
+        if flagged:
+            with self.trace.stage("correct"):
+                edits = await self._correct(flagged, claims)
+        with self.trace.stage("reassemble"):
+            final = reassemble(self.answer, edits)
+        status, reason = status_of(claims, edits)
+        if self.problem is not None:
+            status, reason = Status.FAILED, self.problem
+        decision = decided.decision if any(c.scores is not None for c in claims) else None
+        return self._report(final, status, reason, claims, edits, decision)
+
+    async def _correct(self, flagged: Sequence[correction.Flagged], claims: Sequence[Claim]) -> tuple[Edit, ...]:
+        try:
+            async with asyncio.timeout_at(self.deadline):
+                edits = await correction.correct(
+                    flagged, claims, self.chat, self.prompts, recheck=self._recheck, split=self.fallback.hypotheses
+                )
+        except TimeoutError:
+            edits = tuple(correction.refused(f, correction.NO_TIME) for f in flagged)
+        except Exception as exc:  # as in the other stages
+            edits = tuple(correction.refused(f, f"not rewritten: {_told(exc)}") for f in flagged)
+        return correction.settle_unrepaired(self.answer, edits, self.sentences, self.prompts, self.options.unrepaired)
+
+    async def _recheck(self, hypotheses: Sequence[str]) -> Sequence[Scored]:
+        self.trace.count("entail", TokenUsage())
+        return await score_texts(hypotheses, self.references, self.tools.entailer, language=self.language)
+
+    def without_answer(self, completion: Completion) -> Report:
+        """Report that the model gave no answer to check."""
+        if completion.refusal is not None or completion.finish_reason in ("refusal", "content_filter"):
+            status, reason = Status.ABSTAINED, "the model refused to answer"
+        elif completion.finish_reason == "length":
+            status, reason = Status.FAILED, "the model reached its token cap before it gave a visible answer"
+        else:
+            status, reason = Status.FAILED, "the model gave an empty answer"
+        return self._report(self.answer, status, reason, (), (), None)
+
+    def _report(
+        self,
+        final: str,
+        status: Status,
+        reason: str | None,
+        claims: tuple[Claim, ...],
+        edits: tuple[Edit, ...],
+        decision: Decision | None,
+    ) -> Report:
+        kind = self.tools.decomposer
+        return Report(
+            question=self.question,
+            answer=self.answer,
+            final_answer=final,
+            status=status,
+            reason=reason,
+            claims=claims,
+            references=self.references,
+            decision=decision,
+            edits=edits,
+            timings=self.trace.merged_timings(),
+            usage=self.trace.usage(),
+            models={
+                "chat": None if self.chat is None else self.chat.name,
+                "verifier": self.tools.entailer.name,
+                "decomposer": kind if isinstance(kind, str) else type(kind).__name__,
+            },
+            warnings=tuple(self.trace.warnings),
+        )
+
+
+def _told(exc: Exception) -> str:
+    return str(exc) if isinstance(exc, BackendError) else f"{type(exc).__name__}: {exc}"
+
+
+def _unscored(claim: AtomicClaim, *, failure: str | None = None, reason: str | None = None) -> ScoredClaim:
+    if not claim.checkable:
+        return ScoredClaim(claim=claim, reason=claim.reason)
+    return ScoredClaim(claim=claim, failure=failure, reason=reason)

@@ -1,0 +1,212 @@
+"""The command line: what it prints, where, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corrigenda import __version__
+from corrigenda.cli import main
+from corrigenda.report import from_dict
+
+CHAT = {
+    "rules": [
+        {"stage": "generate", "reply": "Rome has 5 hills. It is in Italy."},
+        {"stage": "recall", "reply": "Rome stands on seven hills. Rome is in Italy."},
+        {"stage": "correct", "reply": "Rome has seven hills."},
+    ]
+}
+NLI = {
+    "rules": [
+        {"hypothesis_contains": "5 hills", "scores": [0.01, 0.01, 0.98]},
+        {"hypothesis_contains": "maybe", "scores": [0.01, 0.98, 0.01]},
+        {"scores": [0.98, 0.01, 0.01]},
+    ]
+}
+
+
+@pytest.fixture
+def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Flags that select scripted models, in an empty working folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "user"))
+    (tmp_path / "chat.json").write_text(json.dumps(CHAT), "utf-8")
+    (tmp_path / "nli.json").write_text(json.dumps(NLI), "utf-8")
+    (tmp_path / "rome.txt").write_text("Rome stands on seven hills.", "utf-8")
+    return ["--llm", "scripted:chat.json", "--nli", "scripted:nli.json", "--decomposer", "deterministic"]
+
+
+def test_ask_prints_everything_a_person_needs(models: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ask", "How many hills has Rome?", *models]) == 0
+    out = capsys.readouterr().out
+    for part in (
+        "Question\nHow many hills has Rome?",
+        "Answer\nRome has 5 hills. It is in Italy.",
+        "Reference (recall)\nRome stands on seven hills. Rome is in Italy.",
+        "Decision: policy bounded, µ = 0.0000, σ = 0.9800, k = 0.7000,",
+        "τ = 0.6860",
+        "- Rome has 5 hills.\n+ Rome has seven hills.",
+        "Final answer\nRome has seven hills. It is in Italy.",
+        "Status: corrected",
+        "Timeline (",
+    ):
+        assert part in out
+    assert "0.010 / 0.010 / 0.980" in out
+    assert "contradicted" in out
+
+
+def test_json_is_the_report_alone_on_standard_output(models: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--answer", "Rome has 5 hills.", "--context", "rome.txt", "--json", *models]) == 0
+    captured = capsys.readouterr()
+    report = from_dict(json.loads(captured.out))
+    assert (report.final_answer, report.references[0].source) == ("Rome has seven hills.", "rome.txt")
+    assert captured.err == ""
+
+
+@pytest.mark.parametrize(
+    ("answer", "fail_on", "code"),
+    [
+        ("Rome has 5 hills.", None, 0),
+        ("Rome has 5 hills.", "contradicted", 1),
+        ("Rome has 5 hills.", "unverified", 1),
+        ("Rome maybe is big.", "contradicted", 0),
+        ("Rome maybe is big.", "unverified", 1),
+        ("Rome is big.", "unverified", 0),
+    ],
+)
+def test_fail_on(answer: str, fail_on: str | None, code: int, models: list[str]) -> None:
+    flags = [] if fail_on is None else ["--fail-on", fail_on]
+    assert main(["check", "--answer", answer, "--context", "rome.txt", *models, *flags]) == code
+
+
+def test_an_answer_from_standard_input_and_several_contexts(models: list[str], tmp_path: Path) -> None:
+    (tmp_path / "two.txt").write_text("Rome is in Italy.", "utf-8")
+    command = [sys.executable, "-m", "corrigenda", "check", "--answer-file", "-", "--context", "rome.txt", "two.txt"]
+    done = subprocess.run(
+        [*command, "--json", *models], input="Rome has 5 hills.\r\n".encode(), capture_output=True, check=True
+    )
+    report = from_dict(json.loads(done.stdout))
+    assert report.final_answer == "Rome has seven hills.\r\n"
+    assert [r.source for r in report.references] == ["rome.txt", "two.txt"]
+
+
+BAD_FILES: list[tuple[str, bytes | None, str]] = [
+    ("missing.txt", None, "context file 'missing.txt' cannot be read: No such file or directory"),
+    ("binary.txt", b"ab\x00cd", "context file 'binary.txt' is a binary file"),
+    ("latin1.txt", b"citt\xe0", "context file 'latin1.txt' is not UTF-8 (byte 4 is 0xe0)"),
+    ("huge.txt", b"a" * 5_000_001, "context file 'huge.txt' is larger than 5,000,000 bytes"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "message"), BAD_FILES, ids=[b[0] for b in BAD_FILES])
+def test_bad_context_files(
+    name: str, content: bytes | None, message: str, models: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    if content is not None:
+        Path(name).write_bytes(content)
+    assert main(["check", "--answer", "Rome is big.", "--context", name, *models]) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ask", " "], "the question is empty"),
+        (["check", "--answer", "", "--context", "rome.txt"], "the answer is empty"),
+        (["check", "--answer", "x"], "there is nothing to check against; give --context FILE, or --question TEXT"),
+        (["check", "--answer", "x", "--question", "", "--context", "rome.txt"], "the question is empty"),
+        (["ask", "What?", "--policy", "strict"], "unknown policy 'strict'; there are bounded, conformal, fixed, paper"),
+        (["ask", "What?", "--k", "nan"], "k must be a finite number of at least 0, got nan"),
+        (["ask", "What?", "--policy", "fixed", "--threshold", "7"], "threshold must be a number from 0 to 1, got 7.0"),
+        (["ask", "What?", "--config", "none.toml"], "configuration file 'none.toml' cannot be read"),
+        (["ask", "What?", "--prompts", "none.toml"], "prompts file 'none.toml' cannot be read"),
+        (["ask", "What?", "--llm", "scripted:none.json"], "none.json"),
+    ],
+)
+def test_bad_input_exits_with_2_and_one_clear_line(
+    arguments: list[str], message: str, models: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = {a for a in arguments if a.startswith("--")}
+    flags = [f for pair in zip(models[::2], models[1::2], strict=True) if pair[0] not in own for f in pair]
+    assert main([*arguments, *flags]) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.startswith("corrigenda: ")
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+
+
+def test_a_backend_that_fails_exits_with_3(models: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    Path("chat.json").write_text(json.dumps({"rules": [{"error": {"status": 503, "body": "down"}}]}), "utf-8")
+    assert main(["ask", "What is Rome?", *models]) == 3
+    assert "down" in capsys.readouterr().err
+
+
+def test_a_failed_check_exits_with_3_and_still_prints_the_answer(
+    models: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("nli.json").write_text(json.dumps({"rules": [{"error": "out of memory"}]}), "utf-8")
+    assert main(["check", "--answer", "Rome is big.", "--context", "rome.txt", "--json", *models]) == 3
+    report = from_dict(json.loads(capsys.readouterr().out))
+    assert (report.final_answer, report.status.value) == ("Rome is big.", "failed")
+
+
+def test_usage_errors_exit_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in ([], ["ask"], ["check"], ["nonsense"], ["check", "--answer", "a", "--answer-file", "b"]):
+        with pytest.raises(SystemExit, match="2"):
+            main(arguments)
+    assert "usage: corrigenda" in capsys.readouterr().err
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert capsys.readouterr().out == f"corrigenda {__version__}\n"
+
+
+def test_config_shows_values_and_sources_but_no_secret(
+    models: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("corrigenda.toml").write_text('policy = "paper"\n', "utf-8")
+    monkeypatch.setenv("CORRIGENDA_K", "0.5")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    assert main(["config", "--references", "2", "--json"]) == 0
+    out = capsys.readouterr().out
+    rows: dict[str, Any] = json.loads(out)
+    assert rows["policy"]["value"] == "paper"
+    assert rows["policy"]["source"].endswith("corrigenda.toml")
+    assert rows["k"] == {"value": 0.5, "source": "environment CORRIGENDA_K"}
+    assert rows["references"] == {"value": 2, "source": "flag"}
+    assert rows["api_key"] == {"value": "(set, not shown)", "source": "environment OPENAI_API_KEY"}
+    assert main(["config"]) == 0
+    text = capsys.readouterr().out
+    assert "references" in text
+    assert "sk-very-secret" not in out + text
+
+
+def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "Corrigenda report"
+
+
+def test_an_answer_cannot_drive_the_terminal(models: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    evil = "Rome is \x1b[2J\x1b]0;owned\x07 big [bold red]not markup[/] \u202egnihton."
+    assert main(["check", "--answer", evil, "--context", "rome.txt", *models]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "\x07" not in out
+    assert "\u202e" not in out
+    assert "\\x1b[2J" in out
+    assert "[bold red]not markup[/]" in out
+
+
+def test_the_request_log_of_scripted_models(models: list[str]) -> None:
+    assert main(["ask", "How many hills?", *models, "--script-log", "log.jsonl"]) == 0
+    lines = [json.loads(line) for line in Path("log.jsonl").read_text("utf-8").splitlines()]
+    assert {line.get("stage") for line in lines if "stage" in line} >= {"generate", "recall", "correct"}
