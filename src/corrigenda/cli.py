@@ -250,9 +250,12 @@ def _schema(_: argparse.Namespace) -> int:
 
 
 def _bench(arguments: argparse.Namespace) -> int:
-    from corrigenda.bench import run  # noqa: PLC0415
+    if arguments.what == "latency":
+        from corrigenda.bench.latency import main as bench  # noqa: PLC0415
+    else:
+        from corrigenda.bench.nli import main as bench  # noqa: PLC0415
 
-    return run(arguments.what, arguments.rest)
+    return bench(arguments.rest)
 
 
 def _calibrate(arguments: argparse.Namespace) -> int:

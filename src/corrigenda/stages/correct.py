@@ -17,8 +17,8 @@ from corrigenda.ports import ChatModel
 from corrigenda.prompts import Prompts
 from corrigenda.replies import unwrap_rewrite
 from corrigenda.stages.entail import Scored
-from corrigenda.text import fit_rewrite, removal_span
-from corrigenda.types import ChatRequest, Claim, Edit, Message, Sentence, Verdict
+from corrigenda.text import fit_rewrite, removal_spans
+from corrigenda.types import ChatRequest, Claim, Edit, Message, Sentence, Span, Verdict
 
 Unrepaired = Literal["keep", "hedge", "remove"]
 Recheck = Callable[[Sequence[str]], Awaitable[Sequence[Scored]]]
@@ -154,34 +154,31 @@ def settle_unrepaired(
 ) -> tuple[Edit, ...]:
     """Add what the user wants done with sentences that stay contradicted: nothing, a hedge, or removal.
 
-    The refused rewrite stays in the list, followed by the hedge or removal, so that nothing is hidden.
+    The refused rewrites stay in the list, and the hedges or removals follow, so that nothing is hidden.
     """
     if unrepaired == "keep":
         return tuple(edits)
+    unrepaired_edits = [e for e in edits if not e.accepted]
+    if unrepaired == "hedge":
+        return (*edits, *(_hedged(e, prompts) for e in unrepaired_edits))
     by_span = {s.span: s for s in sentences}
-    settled: list[Edit] = []
-    for edit in edits:
-        settled.append(edit)
-        if edit.accepted:
-            continue
-        if unrepaired == "hedge":
-            after = prompts.fill("correct", "hedge", sentence=edit.before)
-            settled.append(replace(edit, kind="hedge", after=after, accepted=True, reason="hedged: not repaired"))
-            continue
-        span = removal_span(answer, by_span[edit.span], sentences)
-        # Neighbours that both go may each claim the white space between them; the earlier one keeps it.
-        taken = max((e.span.end for e in settled if e.kind == "remove"), default=0)
-        if span.start < taken:
-            span = span._replace(start=taken)
-        settled.append(
-            replace(
-                edit,
-                span=span,
-                before=span.text_of(answer),
-                kind="remove",
-                after="",
-                accepted=True,
-                reason="removed: not repaired",
-            )
-        )
-    return tuple(settled)
+    # Asked for together: neighbours that both go are one removal, with the white space between them.
+    spans = removal_spans(answer, [by_span[e.span] for e in unrepaired_edits], sentences)
+    return (*edits, *(_removed(span, [e for e in unrepaired_edits if span.contains(e.span)], answer) for span in spans))
+
+
+def _hedged(edit: Edit, prompts: Prompts) -> Edit:
+    after = prompts.fill("correct", "hedge", sentence=edit.before)
+    return replace(edit, kind="hedge", after=after, accepted=True, reason="hedged: not repaired")
+
+
+def _removed(span: Span, edits: Sequence[Edit], answer: str) -> Edit:
+    return Edit(
+        span=span,
+        before=span.text_of(answer),
+        after="",
+        claims=tuple(i for e in edits for i in e.claims),
+        kind="remove",
+        accepted=True,
+        reason="removed: not repaired",
+    )
