@@ -34,9 +34,9 @@ TOKENS_PER_S = 80.0
 QUESTION = "What is the city of Bergen known for?"
 SENTENCES = (
     "Bergen is a port city in Norway.",
+    "The wharf Bryggen is a World Heritage Site and draws many visitors.",
     "It lies on the west coast between seven mountains.",
     "King Olav Kyrre founded it in 1070.",
-    "The wharf Bryggen is a World Heritage Site and draws many visitors.",
     "A funicular has carried people up Mount Fløyen since 1918.",
     "The University of Bergen opened in 1946 and has about 20,000 students.",
     "The composer Edvard Grieg was born there in 1843.",
