@@ -88,7 +88,7 @@ def test_an_answer_from_standard_input_and_several_contexts(models: list[str], t
     (tmp_path / "two.txt").write_text("Rome is in Italy.", "utf-8")
     command = [sys.executable, "-m", "corrigenda", "check", "--answer-file", "-", "--context", "rome.txt", "two.txt"]
     done = subprocess.run(
-        [*command, "--json", *models], input="Rome has 5 hills.\r\n".encode(), capture_output=True, check=True
+        [*command, "--json", *models], input=b"Rome has 5 hills.\r\n", capture_output=True, check=True
     )
     report = from_dict(json.loads(done.stdout))
     assert report.final_answer == "Rome has seven hills.\r\n"

@@ -72,7 +72,11 @@ def test_the_openai_key_is_not_sent_where_a_found_project_file_points(tmp_path: 
 
 
 def test_secrets_are_not_shown(tmp_path: Path) -> None:
-    env = {"OPENAI_API_KEY": "sk-secret", "CORRIGENDA_HEADERS": "X-Token: hush\nX-Other: quiet", "HF_TOKEN": "hf-secret"}
+    env = {
+        "OPENAI_API_KEY": "sk-secret",
+        "CORRIGENDA_HEADERS": "X-Token: hush\nX-Other: quiet",
+        "HF_TOKEN": "hf-secret",
+    }
     got = load({}, environ=env, cwd=tmp_path)
     assert dict(got.settings.headers) == {"X-Token": "hush", "X-Other": "quiet"}
     rows = {name: value for name, value, _ in shown(got)}

@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "corrigenda"
 # From the bottom up: a module may import from its own layer and from those above it in this list.
 LAYERS = (
     ("types", "errors"),
-    ("ports", "prompts", "text", "sentences", "boundaries", "layout", "replies", "windows", "nli", "quantities"),
+    ("ports", "prompts", "text", "sentences", "boundaries", "grammar", "layout", "replies", "windows", "nli", "quantities"),
     ("policies",),
     ("report", "trace", "status", "stages", "models", "backends"),
     ("run", "pipeline"),
@@ -97,7 +97,7 @@ def test_backends_know_only_types_errors_ports_and_the_text_layer() -> None:
 
 
 def test_stages_import_no_backend_and_the_core_does_no_io() -> None:
-    pure = {"types", "errors", "policies", "text", "sentences", "boundaries", "layout", "replies", "windows", "nli"}
+    pure = {"types", "errors", "policies", "text", "sentences", "boundaries", "grammar", "layout", "replies", "windows", "nli"}
     io = {"asyncio", "os", "socket", "pathlib", "subprocess", "urllib", "http", "openai", "threading", "io"}
     for name, path in modules().items():
         tree = ast.parse(path.read_text("utf-8"))

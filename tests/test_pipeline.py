@@ -390,9 +390,7 @@ def test_recall_that_fails_is_a_failed_check_not_a_lost_answer() -> None:
         ({"content": None, "refusal": "I cannot help."}, "stop", Status.ABSTAINED, "refused"),
     ],
 )
-def test_a_reply_without_a_visible_answer(
-    message: dict[str, Any], finish: str, status: Status, reason: str
-) -> None:
+def test_a_reply_without_a_visible_answer(message: dict[str, Any], finish: str, status: Status, reason: str) -> None:
     chat = [{"stage": "generate", "reply": message, "finish_reason": finish}, ASKED[1]]
     with make(chat) as c:
         report = c.ask_sync("What is Rome?")
@@ -490,7 +488,7 @@ def test_a_caller_that_is_cancelled_leaves_nothing_running() -> None:
     async def go() -> int:
         chat = ScriptedChat({"rules": [{**ASKED[0], "first_token_s": 30}, {**ASKED[1], "first_token_s": 30}]})
         c = Corrigenda(llm=chat, nli=ScriptedEntailer({"rules": FIVE_HILLS}), settings=Settings(llm="none"))
-        with pytest.raises(TimeoutError, match=""):
+        with pytest.raises(TimeoutError, match="^$"):
             await asyncio.wait_for(c.ask("What is Rome?"), 0.1)
         return len([t for t in asyncio.all_tasks() if t is not asyncio.current_task()])
 

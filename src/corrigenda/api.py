@@ -120,12 +120,10 @@ class Corrigenda:
 
     def close(self) -> None:
         """Do as `aclose`, and wait for it; also end the thread of the synchronous calls."""
-        if self._runner is None:
-            asyncio.run(self.aclose())
-            return
-        self._runner.run(self.aclose())
-        self._runner.close()
+        runner = self._runner or _Runner()
         self._runner = None
+        runner.run(self.aclose())
+        runner.close()
 
     async def __aenter__(self) -> Corrigenda:
         """Return the object itself."""

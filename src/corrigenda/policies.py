@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from corrigenda.errors import ConfigError
 from corrigenda.types import Decision, Verdict
@@ -294,20 +294,24 @@ class Conformal:
         )
 
 
+def _only(options: dict[str, float], *names: str) -> dict[str, Any]:
+    return {name: options[name] for name in names if name in options}
+
+
 def _make_paper(options: dict[str, float]) -> Policy:
-    return Paper(**{key: options[key] for key in ("k",) if key in options})
+    return replace(Paper(), **_only(options, "k"))
 
 
 def _make_fixed(options: dict[str, float]) -> Policy:
-    return Fixed(**{key: options[key] for key in ("k", "threshold") if key in options})
+    return replace(Fixed(), **_only(options, "k", "threshold"))
 
 
 def _make_bounded(options: dict[str, float]) -> Policy:
-    return Bounded(**{key: options[key] for key in ("k", "floor", "ceiling") if key in options})
+    return replace(Bounded(), **_only(options, "k", "floor", "ceiling"))
 
 
 def _make_conformal(options: dict[str, float]) -> Policy:
-    return Conformal(**{key: options[key] for key in ("k", "threshold", "alpha") if key in options})
+    return replace(Conformal(), **_only(options, "k", "threshold", "alpha"))
 
 
 POLICIES: dict[str, Callable[[dict[str, float]], Policy]] = {

@@ -1,7 +1,7 @@
-"""A report for a person at a terminal. Every meaning is in the words; colour only repeats it.
+r"""A report for a person at a terminal. Every meaning is in the words; colour only repeats it.
 
 Models' texts are untrusted: they are printed as plain text (never as markup) and control characters are shown
-as `\\x1b` and the like, so that an answer can't drive the terminal.
+as `\x1b` and the like, so that an answer can't drive the terminal.
 """
 
 from __future__ import annotations
@@ -89,9 +89,7 @@ def _claims_table(claims: tuple[Claim, ...]) -> Table:
             str(number),
             text,
             "-" if claim.span is None else f"{claim.span.start}-{claim.span.end}",
-            "-"
-            if scores is None
-            else f"{scores.entailment:.3f} / {scores.neutral:.3f} / {scores.contradiction:.3f}",
+            "-" if scores is None else f"{scores.entailment:.3f} / {scores.neutral:.3f} / {scores.contradiction:.3f}",
             "-" if claim.signed is None else f"{claim.signed:+.3f}",
             Text(claim.verdict.value, style=_STYLES[claim.verdict.value]),
         )

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from corrigenda.errors import BackendError
 from corrigenda.policies import Policy
 from corrigenda.ports import ChatModel, Entailer
 from corrigenda.prompts import LANGUAGES, Prompts
 from corrigenda.prompts import load as load_prompts
-from corrigenda.replies import is_abstention, is_refusal
-from corrigenda.sentences import SentenceStream
+from corrigenda.sentences import SentenceStream, split_sentences
 from corrigenda.stages import correct as correction
 from corrigenda.stages import generate as generation
 from corrigenda.stages import recall as recollection
@@ -24,7 +23,7 @@ from corrigenda.stages.decide import Explain, decide
 from corrigenda.stages.decompose import Decomposer, DeterministicDecomposer, make_decomposer
 from corrigenda.stages.entail import Scored, ScoredClaim, score_claims, score_texts
 from corrigenda.stages.reassemble import reassemble
-from corrigenda.status import ABSTENTION, status_of
+from corrigenda.status import status_of
 from corrigenda.trace import MeteredChat, Trace
 from corrigenda.types import (
     AtomicClaim,
@@ -150,7 +149,7 @@ class Run:
         with self.trace.stage("decompose"):
             try:
                 async with asyncio.timeout_at(self.deadline):
-                    claims = await self.decomposer.decompose_sentence(sentence, context)
+                    claims = await self.decomposer.decompose_sentence(sentence, context, self.trace.warn)
             except Exception as exc:  # a decomposer of the caller's own may raise anything
                 self._warn_fallback(exc)
                 claims = await self.fallback.decompose_sentence(sentence, context)
@@ -224,7 +223,7 @@ class Run:
             while not self._queue.empty():
                 waiting.append(self._queue.get_nowait())
             last = None in waiting
-            claims = [claim for batch in waiting if batch is not None for claim in self._marked(batch)]
+            claims = [claim for batch in waiting if batch is not None for claim in batch]
             if claims:
                 self.scored += await self._score(claims, missing)
         self.scored.sort(key=lambda s: (s.claim.sentence, s.claim.span or (0, 0)))
@@ -253,15 +252,6 @@ class Run:
             self.trace.count("entail", TokenUsage())
         return scored
 
-    def _marked(self, claims: Sequence[AtomicClaim]) -> list[AtomicClaim]:
-        """Take claims out of the check whose sentence only says that no answer is given."""
-        return [
-            replace(c, checkable=False, reason=ABSTENTION)
-            if c.checkable and (is_abstention(c.text, self.prompts) or is_refusal(c.text, self.prompts))
-            else c
-            for c in claims
-        ]
-
     # 5. decide, 6. correct, 7. reassemble -----------------------------------------------------------------------
 
     async def finish(self) -> Report:
@@ -286,7 +276,7 @@ class Run:
         try:
             async with asyncio.timeout_at(self.deadline):
                 edits = await correction.correct(
-                    flagged, claims, self.chat, self.prompts, recheck=self._recheck, split=self.fallback.hypotheses
+                    flagged, claims, self.chat, self.prompts, recheck=self._recheck, split=self._hypotheses
                 )
         except TimeoutError:
             edits = tuple(correction.refused(f, correction.NO_TIME) for f in flagged)
@@ -297,6 +287,13 @@ class Run:
     async def _recheck(self, hypotheses: Sequence[str]) -> Sequence[Scored]:
         self.trace.count("entail", TokenUsage())
         return await score_texts(hypotheses, self.references, self.tools.entailer, language=self.language)
+
+    def _hypotheses(self, sentence: Sentence, rewrite: str) -> Sequence[str]:
+        """Return what the verifier reads of a rewrite: its claims, made by rule, with their subjects named."""
+        before = self.fallback.before(sentence, self.answer)
+        parts = split_sentences(rewrite, self.language)
+        claims = [c.text for part in parts for c in self.fallback.claims(part, before) if c.checkable]
+        return claims or [rewrite]
 
     def without_answer(self, completion: Completion) -> Report:
         """Report that the model gave no answer to check."""

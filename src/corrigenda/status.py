@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from corrigenda.types import Claim, Edit, Status, Verdict
 
-ABSTENTION = "abstention"
-"""The `reason` of a claim that only says that no answer is given."""
+ABSTENTIONS = frozenset({"refusal", "says that it does not know"})
+"""The reasons with which the decompose stage marks a sentence that only says that no answer is given."""
 
 
 def status_of(claims: Sequence[Claim], edits: Sequence[Edit]) -> tuple[Status, str | None]:
@@ -22,7 +22,7 @@ def status_of(claims: Sequence[Claim], edits: Sequence[Edit]) -> tuple[Status, s
             return Status.CONTRADICTED, f"{left} of {len(flagged)} contradicted claims could not be repaired"
         return Status.CORRECTED, None
     if not checkable:
-        if any(c.reason == ABSTENTION for c in claims):
+        if any(c.reason in ABSTENTIONS for c in claims):
             return Status.ABSTAINED, "the answer says that it does not know, or refuses"
         return Status.UNVERIFIED, "the answer makes no claim that can be checked"
     if len(failed) == len(checkable):

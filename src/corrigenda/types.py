@@ -107,7 +107,7 @@ class AtomicClaim:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pair:
-    """What the verifier reads: does `premise` (a window of a reference) entail `hypothesis` (a claim)?"""
+    """What the verifier reads: does `premise` (a window of a reference) entail `hypothesis` (a claim)."""
 
     premise: str
     hypothesis: str

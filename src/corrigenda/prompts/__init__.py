@@ -89,6 +89,7 @@ def load_file(path: str | Path, *, base: str = "en") -> Prompts:
             raise ConfigError(f"prompts file {str(path)!r}: unknown table {name!r}; known: {', '.join(merged)}")
         for key, value in table.items():
             if key not in merged[name]:
-                raise ConfigError(f"prompts file {str(path)!r}: [{name}] knows no {key!r}; known: {', '.join(merged[name])}")
+                known = ", ".join(merged[name])
+                raise ConfigError(f"prompts file {str(path)!r}: [{name}] knows no {key!r}; known: {known}")
             merged[name][key] = value
     return Prompts(language=base, tables=merged)

@@ -23,8 +23,8 @@ from corrigenda.types import ChatRequest, Claim, Edit, Message, Sentence, Span, 
 Unrepaired = Literal["keep", "hedge", "remove"]
 Recheck = Callable[[Sequence[str]], Awaitable[Sequence[Scored]]]
 """Scores hypotheses against the report's references, with the report's verifier."""
-Split = Callable[[str], Sequence[str]]
-"""Splits a rewritten sentence into hypotheses, without a model."""
+Split = Callable[[Sentence, str], Sequence[str]]
+"""Splits the rewrite of a sentence into hypotheses that stand alone in that sentence's place, without a model."""
 
 NO_MODEL = "not rewritten: no chat model was given (set --llm)"
 NO_TIME = "not rewritten: the time limit was reached"
@@ -85,7 +85,10 @@ async def correct(
     if chat is None:
         return tuple(refused(f, NO_MODEL) for f in flagged)
     proposals = await asyncio.gather(*(_propose(f, claims, chat, prompts) for f in flagged))
-    parts = [list(split(p.after)) if p.after is not None and p.accepted else [] for p in proposals]
+    parts = [
+        list(split(f.sentence, p.after)) if p.after is not None and p.accepted else []
+        for f, p in zip(flagged, proposals, strict=True)
+    ]
     scored = await recheck([hypothesis for part in parts for hypothesis in part]) if any(parts) else []
     edits = []
     position = 0
@@ -118,7 +121,7 @@ async def _propose(flagged: Flagged, claims: Sequence[Claim], chat: ChatModel, p
         return refused(flagged, "not rewritten: the model refused")
     if completion.finish_reason == "length":
         return refused(flagged, "not rewritten: the model's rewrite was cut off")
-    rewrite = unwrap_rewrite(completion.text, prompts)
+    rewrite = unwrap_rewrite(completion.text, prompts, source=flagged.sentence.text)
     if rewrite is None:
         return refused(flagged, "not rewritten: the model gave an empty reply or a refusal")
     before = flagged.sentence.text

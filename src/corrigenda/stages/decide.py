@@ -51,7 +51,8 @@ def _claim(scored: ScoredClaim, verdict: Verdict | None, explain: Explain | None
 
 
 def _reason(scored: ScoredClaim, verdict: Verdict, explain: Explain | None) -> str:
-    assert scored.scores is not None and scored.evidence is not None
+    assert scored.scores is not None
+    assert scored.evidence is not None
     special = explain(scored.evidence, scored.claim.text) if explain is not None else None
     if verdict is Verdict.UNVERIFIED:
         if scored.scores.label == "neutral":

@@ -1,4 +1,4 @@
-"""Stage 1: the answer, as the model gives it. Stored unedited; never cleaned up (paper, 'Initial answer generation')."""
+"""Stage 1: the answer as the model gives it, stored unedited (paper, 'Initial answer generation')."""
 
 from __future__ import annotations
 

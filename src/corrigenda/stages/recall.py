@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 
-from corrigenda.errors import BadReply, BackendError
+from corrigenda.errors import BackendError, BadReply
 from corrigenda.ports import ChatModel
 from corrigenda.prompts import Prompts
 from corrigenda.types import ChatRequest, Message, Reference

@@ -1,0 +1,244 @@
+"""How a chat model is read as a verifier: the prompt, and the way from log-probabilities to three probabilities.
+
+Pure: nothing is awaited here. The wording, the examples and the fitted numbers are data, in
+`nli_chat_calibration.json`, so that a refit changes no code. See docs/calibration.md for how they were found.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from corrigenda.errors import ConfigError
+from corrigenda.nli import probabilities
+from corrigenda.types import ChatRequest, Entailment, Message, Pair, PairFailure
+
+CLASSES = ("entailment", "neutral", "contradiction")
+"""The order in which classes stand everywhere in this module and in the data file."""
+
+LEAST_LOGPROB = -15.0
+"""What a label outside the reported tokens counts as (natural logarithm). Below what the hundredth token has."""
+
+_DATA = "nli_chat_calibration.json"
+_CONTROL_TOKEN = re.compile(r"<(?=[|/]?[A-Za-z_])|\[(?=/?INST\])")
+
+
+class Row(NamedTuple):
+    """One class's logit is `bias + e * x_e + c * x_c`; neutral's logit is 0.
+
+    x_e = log P(entailment word) - log P(neutral word), x_c likewise for contradiction, both before fitting.
+    """
+
+    bias: float
+    e: float
+    c: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Example:
+    """A pair whose answer is shown to the model; all of them are made up and speak of nobody."""
+
+    premise: str
+    hypothesis: str
+    answer: str
+    """One of `CLASSES`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scheme:
+    """The wording of a request. Everything but the last turn is the same for every pair."""
+
+    name: str
+    system: str
+    turn: str
+    """Has `{premise}` before `{hypothesis}`, so that the claims on one reference share all that stands before."""
+    answers: tuple[tuple[str, ...], ...]
+    """For each class, the spellings of its one-word answer; the first is the one shown in the examples."""
+    examples: tuple[Example, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """All spellings, class after class, as `LabelScorer.label_logprobs` takes them."""
+        return tuple(label for spellings in self.answers for label in spellings)
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the scheme in the form of the data file."""
+        return {
+            "system": self.system,
+            "turn": self.turn,
+            "answers": {name: list(spellings) for name, spellings in zip(CLASSES, self.answers, strict=True)},
+            "examples": [[example.premise, example.hypothesis, example.answer] for example in self.examples],
+        }
+
+    def request(self, pair: Pair) -> ChatRequest:
+        """Return the request that asks about one pair."""
+        messages = [*self._preamble(), Message(role="user", content=self._turn(pair.premise, pair.hypothesis))]
+        return ChatRequest(stage="entail", messages=tuple(messages), temperature=0.0, max_tokens=1)
+
+    def _preamble(self) -> list[Message]:
+        messages = [Message(role="system", content=self.system)]
+        for example in self.examples:
+            answer = self.answers[CLASSES.index(example.answer)][0]
+            messages.append(Message(role="user", content=self._turn(example.premise, example.hypothesis)))
+            messages.append(Message(role="assistant", content=answer))
+        return messages
+
+    def _turn(self, premise: str, hypothesis: str) -> str:
+        # Not str.format and not two replaces: braces in the data mean nothing.
+        before, _, rest = self.turn.partition("{premise}")
+        between, _, after = rest.partition("{hypothesis}")
+        return f"{before}{one_line(premise)}{between}{one_line(hypothesis)}{after}"
+
+    def by_class(self, logprobs: Sequence[float]) -> tuple[float, float, float] | PairFailure:
+        """Return, per class, the log of the summed probability of its spellings (`logprobs` as `labels`).
+
+        A PairFailure when a value is not a log-probability (NaN, above 0) or the model gave none of the labels.
+        """
+        if len(logprobs) != len(self.labels):
+            return PairFailure(reason=f"{len(self.labels)} log-probabilities were asked for, {len(logprobs)} came")
+        if any(math.isnan(value) or value > 1e-3 for value in logprobs):
+            return PairFailure(reason=f"these are not log-probabilities: {tuple(logprobs)!r}")
+        sums, start = [], 0
+        for spellings in self.answers:
+            total = math.fsum(math.exp(value) for value in logprobs[start : start + len(spellings)])
+            sums.append(math.log(total) if total > 0 else -math.inf)
+            start += len(spellings)
+        if max(sums) == -math.inf:
+            shown = ", ".join(repr(spellings[0]) for spellings in self.answers)
+            return PairFailure(reason=f"none of the answers {shown} is among the model's likely first words")
+        entailment, neutral, contradiction = sums
+        return entailment, neutral, contradiction
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Calibration:
+    """A scheme with the constants that were fitted for one chat model."""
+
+    model: str
+    """The chat model's name as in reports (`local:…`), or `*` for any that was not calibrated."""
+    sha256: str | None
+    """Of the model file that the constants were fitted on."""
+    scheme: Scheme
+    entailment: Row
+    contradiction: Row
+    fitted_on: str | None
+    """The data, for reports; None when nothing was fitted."""
+    bounds: tuple[float, float] | None = None
+    """Floor and ceiling that suit these probabilities, for the policy `bounded`; None for the policy's own."""
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the constants come from data; otherwise the model's own probabilities are used as they are."""
+        return self.fitted_on is not None
+
+    def score(self, logprobs: Sequence[float]) -> Entailment | PairFailure:
+        """Return the three probabilities for one pair's `label_logprobs`, or why there are none."""
+        sums = self.scheme.by_class(logprobs)
+        if isinstance(sums, PairFailure):
+            return sums
+        x_e, x_c = features(sums)
+        logits = [row.bias + row.e * x_e + row.c * x_c for row in (self.entailment, self.contradiction)]
+        return probabilities([logits[0], 0.0, logits[1]], (0, 1, 2))
+
+
+def features(sums: Sequence[float]) -> tuple[float, float]:
+    """Return (x_e, x_c), see `Row`, from the three classes' log-probabilities; both in [-15, 15]."""
+    entailment, neutral, contradiction = (max(value, LEAST_LOGPROB) for value in sums)
+    return entailment - neutral, contradiction - neutral
+
+
+def one_line(text: str) -> str:
+    """Return `text` as one line of plain text, so that nothing in it can pass for a part of the prompt.
+
+    Line breaks and control characters become spaces, runs of white space one space; what a server may read as a
+    control token (`<|im_end|>`, `</s>`, `[INST]`) gets a space that breaks it; a lone surrogate becomes U+FFFD.
+    Case, digits and punctuation stay as they are.
+    """
+    plain = "".join(" " if unicodedata.category(char) in ("Cc", "Zl", "Zp") else char for char in text)
+    broken = _CONTROL_TOKEN.sub(lambda match: f"{match[0]} ", " ".join(plain.split()))
+    return broken.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def calibration_for(model: str, sha256: str | None = None) -> Calibration:
+    """Return the shipped calibration of a chat model, by its file's SHA-256 where known, else by its name.
+
+    For a model that has none, the one that changes nothing (`fitted` is False).
+    """
+    known = _shipped()
+    for found in known:
+        if sha256 is not None and found.sha256 == sha256:
+            return found
+    for found in known:
+        if sha256 is None and found.model == model:
+            return found
+    return next(found for found in known if not found.fitted)
+
+
+def default_scheme() -> Scheme:
+    """Return the wording that a model without constants of its own is read and fitted with."""
+    return next(found for found in _shipped() if not found.fitted).scheme
+
+
+def load_calibration(path: Path) -> tuple[Calibration, ...]:
+    """Read a calibration file (what a refit wrote). Raises ConfigError when it can't be read or is malformed."""
+    try:
+        return parse_calibrations(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as exc:
+        raise ConfigError(f"calibration file {str(path)!r} cannot be read: {exc}") from exc
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> tuple[Calibration, ...]:
+    text = resources.files("corrigenda.backends").joinpath(_DATA).read_text(encoding="utf-8")
+    return parse_calibrations(json.loads(text))
+
+
+def parse_calibrations(data: Any) -> tuple[Calibration, ...]:
+    """Return the calibrations of a file's content. Raises ConfigError that says what is wrong with it."""
+    try:
+        schemes = {name: _scheme(name, value) for name, value in data["schemes"].items()}
+        return tuple(_calibration(entry, schemes) for entry in data["models"])
+    except (KeyError, TypeError, ValueError, AttributeError) as exc:
+        raise ConfigError(f"the calibration data are malformed: {type(exc).__name__}: {exc}") from exc
+
+
+def _scheme(name: str, data: Mapping[str, Any]) -> Scheme:
+    turn = str(data["turn"])
+    premise, hypothesis = turn.find("{premise}"), turn.find("{hypothesis}")
+    if not 0 <= premise < hypothesis:
+        raise ValueError(f"scheme {name!r}: 'turn' needs {{premise}} and, after it, {{hypothesis}}")
+    answers = tuple(tuple(map(str, data["answers"][label])) for label in CLASSES)
+    if not all(answers):
+        raise ValueError(f"scheme {name!r}: every class needs an answer")
+    examples = tuple(Example(premise=p, hypothesis=h, answer=a) for p, h, a in data["examples"])
+    if any(example.answer not in CLASSES for example in examples):
+        raise ValueError(f"scheme {name!r}: an example's answer is none of {CLASSES}")
+    return Scheme(name=name, system=str(data["system"]), turn=turn, answers=answers, examples=examples)
+
+
+def _calibration(entry: Mapping[str, Any], schemes: Mapping[str, Scheme]) -> Calibration:
+    rows = {}
+    for label in ("entailment", "contradiction"):
+        rows[label] = Row(*(float(value) for value in entry["rows"][label]))
+        if not all(map(math.isfinite, rows[label])):
+            raise ValueError(f"{entry['model']!r}: the constants must be finite")
+    bounds = entry.get("bounds")
+    if bounds is not None and not 0 < bounds[0] <= bounds[1] < 1:
+        raise ValueError(f"{entry['model']!r}: bounds must be 0 < floor <= ceiling < 1, got {bounds!r}")
+    return Calibration(
+        model=entry["model"],
+        sha256=entry["sha256"],
+        scheme=schemes[entry["scheme"]],
+        entailment=rows["entailment"],
+        contradiction=rows["contradiction"],
+        fitted_on=entry["fitted_on"],
+        bounds=None if bounds is None else (float(bounds[0]), float(bounds[1])),
+    )

@@ -1,0 +1,169 @@
+"""Fit the constants of the `chat` verifier and measure probabilities against labels (numpy and scipy, no model).
+
+A multinomial logistic regression with two features and six constants (`nli_chat_scheme.Row`). A class is an index
+into `nli_chat_scheme.CLASSES`: 0 entailment, 1 neutral, 2 contradiction.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from corrigenda.backends.nli_chat_scheme import CLASSES, Row, features
+from corrigenda.errors import InputError
+
+FOLDS = 5
+ECE_BINS = 15
+L2 = 0.001
+"""Penalty on the squares of the four slopes, per pair: keeps them finite where classes are separable."""
+FLAGGED = 0.5
+"""P(contradiction) from which a claim counts as flagged here: the floor of the policy `bounded`."""
+
+FALSE_FLAGS = 0.05
+"""Share of the true claims of the data that the floor of the policy `bounded` may let through as contradicted."""
+CEILING_SHARE = 0.5
+"""Share of the contradictions above the floor that must stay reachable at the ceiling."""
+
+Sums = Sequence[Sequence[float]]
+"""Per pair, the log-probabilities of the three classes' answers, before fitting."""
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+Rows = tuple[Row, Row]
+"""The constants of entailment and of contradiction."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """How well probabilities fit the labels of `n` pairs. Shares are None where there is no pair to count."""
+
+    n: int
+    n_binary: int
+    """Pairs whose label is not neutral; `binary` and `ece_binary` are over these."""
+    binary: float | None
+    """Share of them that P(entailment) > P(contradiction) puts on the right side."""
+    three_way: float
+    """Share of all pairs whose most probable class is the label."""
+    ece: float
+    """Expected calibration error of the most probable class, over all pairs, in [0, 1]."""
+    ece_binary: float | None
+    flagged_entailment: float | None
+    """Share of the entailment pairs with P(contradiction) >= 0.5: true claims that would be rewritten."""
+    flagged_neutral: float | None
+    flagged_contradiction: float | None
+    """Share of the contradiction pairs with P(contradiction) >= 0.5: false claims that are found."""
+
+
+def probabilities(rows: Rows, sums: Sums) -> Array:
+    """Return an array (n, 3) of P(entailment), P(neutral), P(contradiction)."""
+    x = _design(sums)
+    logits = np.column_stack([x @ np.array(rows[0]), np.zeros(len(x)), x @ np.array(rows[1])])
+    return np.exp(_log_softmax(logits))
+
+
+def fit(sums: Sums, labels: Sequence[int]) -> Rows:
+    """Return the constants that make `labels` most probable, but for the penalty L2. Convex: there is one answer.
+
+    Raises InputError when one of the three classes has no pair.
+    """
+    y = np.array(labels)
+    missing = [name for index, name in enumerate(CLASSES) if not (y == index).any()]
+    if missing:
+        raise InputError(f"the data have no pair of the class {missing[0]!r}; a fit needs all three")
+    x, target = _design(sums), np.eye(3)[y]
+    penalised = np.array([0.0, 1.0, 1.0])
+
+    def loss(flat: Array) -> tuple[float, Array]:
+        weights = flat.reshape(2, 3)
+        log_p = _log_softmax(np.column_stack([x @ weights[0], np.zeros(len(x)), x @ weights[1]]))
+        slopes = weights * penalised
+        gradient = (np.exp(log_p) - target)[:, [0, 2]].T @ x / len(x) + 2 * L2 * slopes
+        return float(L2 * (slopes**2).sum() - (target * log_p).sum() / len(x)), gradient.ravel()
+
+    found = minimize(loss, np.zeros(6), jac=True, method="L-BFGS-B").x.reshape(2, 3)
+    entailment, contradiction = (Row(*(round(float(value), 4) for value in part)) for part in found)
+    return entailment, contradiction
+
+
+def cross_validated(sums: Sums, labels: Sequence[int], groups: Sequence[int], seed: int = 7) -> Array:
+    """Return an array (n, 3): each pair's probabilities by constants fitted without its group, in 5 folds.
+
+    Raises InputError when there are fewer groups than folds.
+    """
+    order = sorted(set(groups))
+    if len(order) < FOLDS:
+        raise InputError(f"cross-validation needs at least {FOLDS} groups of unrelated pairs, got {len(order)}")
+    random.Random(seed).shuffle(order)  # noqa: S311  # nothing secret
+    fold_of = {group: place % FOLDS for place, group in enumerate(order)}
+    folds = np.array([fold_of[group] for group in groups])
+    values, y = np.array(sums), np.array(labels)
+    probs = np.zeros((len(y), 3))
+    for fold in range(FOLDS):
+        inside = folds == fold
+        probs[inside] = probabilities(fit(values[~inside].tolist(), y[~inside].tolist()), values[inside].tolist())
+    return probs
+
+
+def measure(probs: Array, labels: Sequence[int]) -> Measured:
+    """Return how well `probs` (n, 3) fit `labels`. Raises InputError when there is no pair."""
+    y = np.array(labels)
+    if not len(y):
+        raise InputError("there is no pair to measure on")
+    told = y != 1
+    flagged = probs[:, 2] >= FLAGGED
+    return Measured(
+        n=len(y),
+        n_binary=int(told.sum()),
+        binary=_share(((probs[:, 0] > probs[:, 2]) == (y == 0))[told]),
+        three_way=round(float((probs.argmax(axis=1) == y).mean()), 4),
+        ece=calibration_error(probs, y),
+        ece_binary=calibration_error(probs[told], y[told]) if told.any() else None,
+        flagged_entailment=_share(flagged[y == 0]),
+        flagged_neutral=_share(flagged[y == 1]),
+        flagged_contradiction=_share(flagged[y == 2]),
+    )
+
+
+def bounds(probs: Array, labels: Sequence[int]) -> tuple[float, float]:
+    """Return floor and ceiling for the policy `bounded`, from probabilities by constants that did not see the pairs.
+
+    The floor is the lowest threshold from 0.5 up, in steps of 0.01, at which at most 5% of the entailment pairs
+    have a higher P(contradiction). The ceiling is the median P(contradiction) of the contradiction pairs above the
+    floor, so that a threshold is never out of reach; it is at least the floor and below 1.
+    """
+    y = np.array(labels)
+    wrong, right = probs[y == 0, 2], probs[y == 2, 2]
+    steps = [step / 100 for step in range(50, 100)]
+    floor = next((step for step in steps if len(wrong) and (wrong >= step).mean() <= FALSE_FLAGS), steps[-1])
+    above = right[right >= floor]
+    ceiling = min(steps[-1], round(float(np.quantile(above, CEILING_SHARE)), 2)) if len(above) else floor
+    return floor, max(floor, ceiling)
+
+
+def calibration_error(probs: Array, labels: Labels) -> float:
+    """Return the mean gap between confidence and accuracy of the most probable class, over 15 bins of equal width.
+
+    Weighted by the pairs in each bin (Guo et al. 2017, "On Calibration of Modern Neural Networks", §2).
+    """
+    confidence = probs.max(axis=1)
+    right = probs.argmax(axis=1) == labels
+    bins = np.minimum((confidence * ECE_BINS).astype(int), ECE_BINS - 1)
+    gaps = [abs(float(right[bins == b].sum()) - float(confidence[bins == b].sum())) for b in range(ECE_BINS)]
+    return round(sum(gaps) / len(labels), 4)
+
+
+def _design(sums: Sums) -> Array:
+    return np.array([(1.0, *features(values)) for values in sums]).reshape(-1, 3)
+
+
+def _log_softmax(logits: Array) -> Array:
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
+
+
+def _share(values: NDArray[np.bool_]) -> float | None:
+    return round(float(values.mean()), 4) if len(values) else None
