@@ -28,7 +28,7 @@ def why_not_checkable(sentence: Sentence, prompts: Prompts, language: str) -> st
         return "opinion"
     if any(re.search(rf"\b{re.escape(phrase)}\b", bare) for phrase in prompts.words("decompose", "opinion_anywhere")):
         return "opinion"
-    if bare.strip(" .!,:;…") in prompts.words("decompose", "filler") or any(
+    if re.sub(r"\W+$", "", bare) in prompts.words("decompose", "filler") or any(
         bare.startswith(opening) for opening in prompts.words("decompose", "filler_openings")
     ):
         return "filler"

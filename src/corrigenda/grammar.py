@@ -201,9 +201,8 @@ def _opens_clause(right: str, code: str, pronoun: str, *, semicolon: bool) -> bo
     words = _WORD.findall(clause.casefold())
     if not semicolon:
         return len(words) > 2 and _is_verb(words[1], code)
-    opens = re.match(
-        rf"(?:{pronoun}|the|a|an|its|his|her|their|il|lo|la|l['’]|i|gli|le|un|una)\b|[^\W\d_a-z]", clause, re.IGNORECASE
-    )
+    determiners = "the|a|an|its|his|her|their|il|lo|la|l['’]|i|gli|le|un|una"
+    opens = re.match(rf"(?i:(?:{pronoun}|{determiners})\b)|[^\W\d_a-z]", clause)
     return opens is not None and len(words) > 2 and has_verb(clause, code) and not _is_verb(words[0], code)
 
 
@@ -240,8 +239,10 @@ def name_subject(text: str, before: list[str], language: str = "en") -> str:
     if opening is None or not _is_verb(opening.group(2).casefold(), "en"):
         return text
     for previous in reversed(before[-3:]):
-        name = subject_of(previous, defined=opening.group(1) == "It")
-        if name:
+        thing = opening.group(1) == "It"
+        name = subject_of(previous, defined=thing)
+        # One capital word at a sentence's start may be any noun; two make a person's name.
+        if name and (thing or " " in name):
             return name + text[len(opening.group(1)) :]
         if not previous.startswith(opening.group(1) + " "):
             break

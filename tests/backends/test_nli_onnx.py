@@ -1,27 +1,22 @@
 import asyncio
-import importlib.util
 import itertools
 import json
 import math
 import random
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import huggingface_hub
-import huggingface_hub.constants
 import onnx
 import onnxruntime.quantization
 import pytest
 from onnx import TensorProto
 from tests import tiny_nli
 
-from corrigenda.backends.nli_batched import BatchedEntailer, BatchLimits, Encoded, encodable
-from corrigenda.backends.nli_files import max_length
+from corrigenda.backends.nli_batched import BatchedEntailer, encodable
 from corrigenda.backends.nli_onnx import OnnxEntailer
 from corrigenda.bench.nli_model import make_tokenizer
-from corrigenda.errors import BackendError, ConfigError, MissingExtra, ModelError
+from corrigenda.errors import BackendError, ConfigError, ModelError
 from corrigenda.types import Entailment, Pair, PairFailure
 
 INT64, INT32 = TensorProto.INT64, TensorProto.INT32
@@ -303,81 +298,6 @@ def test_a_missing_file_that_was_asked_for_is_named(tmp_path: Path) -> None:
         OnnxEntailer(tiny_nli.shared(), file="other.onnx")
 
 
-@pytest.mark.parametrize("spec", ["", "./nowhere", "/no/such/dir", "a/b/c", "two words", "~nobody/x y"])
-def test_what_is_neither_directory_nor_hub_id_is_refused(spec: str) -> None:
-    with pytest.raises(ConfigError, match="is neither a directory nor a hub id"):
-        OnnxEntailer(spec)
-
-
-def test_a_file_in_place_of_a_directory_is_refused() -> None:
-    with pytest.raises(ConfigError, match="is a file; give the directory"):
-        OnnxEntailer(tiny_nli.shared() / "model.onnx")
-
-
-def test_offline_says_what_was_tried(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"'some/model' cannot be had; tried the cache .* \(offline: .*hf download"):
-        OnnxEntailer("some/model", offline=True, cache_dir=tmp_path)
-
-
-def test_a_hub_that_cannot_be_reached_is_named_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
-    with pytest.raises(ModelError, match=r"then http://127\.0\.0\.1:9: .*copy the directory here and give DIR"):
-        OnnxEntailer("some/model", cache_dir=tmp_path)
-
-
-class FakeHub:
-    """Stands for `huggingface_hub`: nothing in the cache, one repository, and what was asked for."""
-
-    def __init__(self, folder: Path, names: list[str]) -> None:
-        self.folder, self.names = folder, names
-        self.asked: list[dict[str, Any]] = []
-
-    def snapshot_download(self, repo: str, **settings: Any) -> str:
-        if settings.get("local_files_only"):
-            raise FileNotFoundError("not cached")
-        self.asked.append({"repo": repo, **settings})
-        return str(self.folder)
-
-    def model_info(self, repo: str, *, revision: str | None, timeout: float) -> Any:
-        return SimpleNamespace(siblings=[SimpleNamespace(rfilename=name) for name in self.names])
-
-
-def with_hub(monkeypatch: pytest.MonkeyPatch, hub: FakeHub) -> None:
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", hub.snapshot_download)
-    monkeypatch.setattr(huggingface_hub, "HfApi", lambda endpoint: hub)
-
-
-def test_only_the_files_that_are_needed_are_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ["README.md", "config.json", "onnx/model.onnx", "onnx/model.onnx_data", "onnx/model_quantized.onnx"]
-    hub = FakeHub(tiny_nli.shared(), [*names, "pytorch_model.bin", "tokenizer.json", "tokenizer_config.json"])
-    with_hub(monkeypatch, hub)
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_TELEMETRY", False)
-    entailer = OnnxEntailer("some/model", revision="v2")
-    assert entailer.name == "onnx:some/model"
-    wanted = ["onnx/model.onnx", "onnx/model.onnx_data", "config.json", "tokenizer.json", "tokenizer_config.json"]
-    assert hub.asked == [{"repo": "some/model", "allow_patterns": wanted, "revision": "v2", "cache_dir": None}]
-    assert huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY is True
-
-
-def test_a_repository_without_onnx_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_hub(monkeypatch, FakeHub(tiny_nli.shared(), ["config.json", "model.safetensors"]))
-    with pytest.raises(ModelError, match=r"there is no model\.onnx"):
-        OnnxEntailer("some/model")
-
-
-def test_what_is_cached_is_used_without_asking(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda repo, **settings: str(tiny_nli.shared()))
-    monkeypatch.setattr(huggingface_hub, "HfApi", None)
-    assert OnnxEntailer("some/model").name == "onnx:some/model"
-
-
-def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "tokenizers" else real(name))
-    with pytest.raises(MissingExtra, match=r'pip install "corrigenda\[onnx\]"'):
-        OnnxEntailer(tiny_nli.shared())
-
-
 def test_a_closed_verifier_says_so() -> None:
     entailer = OnnxEntailer(tiny_nli.shared())
     run(entailer, [])
@@ -385,84 +305,8 @@ def test_a_closed_verifier_says_so() -> None:
         asyncio.run(entailer.entail([pair("a", "b")]))
 
 
-@pytest.mark.parametrize(
-    ("config", "tokenizer", "expected"),
-    [
-        ({"max_position_embeddings": 512}, 10**30, 512),
-        ({"max_position_embeddings": 1024}, 512, 512),
-        ({"max_position_embeddings": 514, "model_type": "roberta", "pad_token_id": 1}, None, 512),
-        ({"max_position_embeddings": 514, "model_type": "xlm-roberta"}, None, 512),
-        ({"max_position_embeddings": -1}, 256.0, 256),
-        ({}, None, 512),
-    ],
-)
-def test_the_length_limit_is_the_smaller_of_two(config: dict[str, Any], tokenizer: Any, expected: int) -> None:
-    assert max_length(config, tokenizer) == expected
-
-
-class Fragile(BatchedEntailer):
-    """Breaks on the hypotheses it is told to; a batch that holds one breaks as a whole."""
-
-    def __init__(self, *bad: str, unreadable: bool = False) -> None:
-        self.bad = {len(text) for text in bad}
-        self.unreadable = unreadable
-        self.batches: list[int] = []
-        super().__init__(name="fragile", max_length=99, special_tokens=3, order=(0, 1, 2), limits=BatchLimits(pairs=4))
-
-    def count_tokens(self, text: str) -> int:
-        return len(text)
-
-    def _encode(self, pairs: Sequence[tuple[str, str]]) -> list[Encoded]:
-        if self.unreadable:
-            raise ValueError("odd text\nand details")
-        return [Encoded(ids=[0] * len(hypothesis), type_ids=[]) for _, hypothesis in pairs]
-
-    def _logits(self, batch: Sequence[Encoded]) -> list[list[float]]:
-        self.batches.append(len(batch))
-        if any(len(item.ids) in self.bad for item in batch):
-            raise MemoryError
-        return [[5.0, 0.0, 0.0] for _ in batch]
-
-
-def test_one_pair_that_breaks_the_model_does_not_take_its_batch_down() -> None:
-    found = run(Fragile("bbb"), [pair("p", "a"), pair("p", "bbb"), pair("p", "cc")])
-    assert found[1] == PairFailure(reason="the verifier broke on this pair: MemoryError")
-    assert [type(item) for item in found] == [Entailment, PairFailure, Entailment]
-
-
-@pytest.mark.parametrize(
-    ("entailer", "message"),
-    [
-        (Fragile("a", "bb"), "broke on every pair: MemoryError"),
-        (Fragile(unreadable=True), "could not read its input: ValueError: odd text$"),
-    ],
-)
-def test_when_nothing_can_be_scored_it_is_raised(entailer: Fragile, message: str) -> None:
-    with pytest.raises(BackendError, match=message):
-        run(entailer, [pair("p", "a"), pair("p", "bb")])
-
-
-def test_a_cancelled_call_stops_at_the_next_batch_and_frees_the_loop() -> None:
-    async def main() -> int:
-        entailer = Fragile()
-        gate = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        real = entailer._logits
-
-        def slow(batch: Sequence[Encoded]) -> list[list[float]]:
-            loop.call_soon_threadsafe(gate.set)
-            asyncio.run_coroutine_threadsafe(release.wait(), loop).result(5)
-            return real(batch)
-
-        release = asyncio.Event()
-        entailer._logits = slow  # type: ignore[method-assign]
-        task = asyncio.create_task(entailer.entail([pair("p", "h")] * 40))
-        await gate.wait()  # the loop runs while the worker is inside a batch
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError, match=r"^$"):
-            await task
-        release.set()
-        await entailer.aclose()
-        return len(entailer.batches)
-
-    assert asyncio.run(main()) == 1
+def test_the_padding_token_is_found_where_the_configuration_does_not_name_it(tmp_path: Path) -> None:
+    folder = tiny_nli.copy_to(tmp_path)
+    set_json(folder / "config.json", pad_token_id=None)
+    pairs = mixed_pairs(6)
+    assert numbers(run(OnnxEntailer(folder), pairs)) == numbers(run(OnnxEntailer(tiny_nli.shared()), pairs))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,7 @@ class TransformersEntailer(BatchedEntailer):
         """
         torch, transformers = import_libraries("the verifier `transformers:`", "transformers", "torch", "transformers")
         self._torch = torch
+        self._reading = threading.Lock()  # transformers' tokenizers change their own settings while they are used
         if (model is None) != (tokenizer is None):
             raise ConfigError("model= and tokenizer= go together: give both or neither")
         if model is not None:
@@ -102,21 +104,23 @@ class TransformersEntailer(BatchedEntailer):
 
     def count_tokens(self, text: str) -> int:
         """Return the number of the model's tokens in `text`, special tokens left out."""
-        found = self._tokenizer(encodable(text), add_special_tokens=False, truncation=False, verbose=False)
+        with self._reading:
+            found = self._tokenizer(encodable(text), add_special_tokens=False, truncation=False, verbose=False)
         return len(found["input_ids"])
 
     def _encode(self, pairs: Sequence[tuple[str, str]]) -> list[Encoded]:
         """See BatchedEntailer."""
         premises, hypotheses = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-        found = self._tokenizer(
-            premises,
-            hypotheses,
-            padding=False,
-            truncation=False,
-            return_token_type_ids=self._feeds_types,
-            return_attention_mask=False,
-            verbose=False,
-        )
+        with self._reading:
+            found = self._tokenizer(
+                premises,
+                hypotheses,
+                padding=False,
+                truncation=False,
+                return_token_type_ids=self._feeds_types,
+                return_attention_mask=False,
+                verbose=False,
+            )
         types = found["token_type_ids"] if self._feeds_types else itertools.repeat(())
         return [Encoded(ids=ids, type_ids=kinds) for ids, kinds in zip(found["input_ids"], types, strict=False)]
 

@@ -182,7 +182,8 @@ def _row_text(sentence: Sentence, before: Sequence[Sentence]) -> str:
     heads = _cells(above[-1].text) if above and is_row(above[-1]) else []
     if len(heads) != len(cells) or len(cells) < 2:
         return ", ".join(c for c in cells if c)
-    return f"{cells[0]}: " + ", ".join(f"{h} {c}".strip() for h, c in zip(heads[1:], cells[1:], strict=True) if c)
+    under = [f"{head} {cell}".strip() for head, cell in zip(heads[1:], cells[1:], strict=True) if cell]
+    return f"{cells[0]}: {', '.join(under)}" if under else cells[0]
 
 
 def _cells(row: str) -> list[str]:
@@ -355,6 +356,8 @@ def _usable(texts: Sequence[str], sentence: Sentence, near: str, warn: Warn) -> 
         why = f"do not say {lost[0]!r}" if kept else "cannot be used"
         warn(f"decompose: the model's claims for sentence {sentence.index + 1} {why}; it was split by rules instead")
         return ()
+    if len(kept) == 1:
+        return (_claim(hypothesis_text(kept[0]), sentence.span, sentence),)
     claims = [_claim(hypothesis_text(text), anchor(text, sentence), sentence) for text in kept]
     return tuple(sorted(claims, key=lambda c: c.span or sentence.span))
 
