@@ -13,7 +13,20 @@ SOURCE = Path(__file__).parents[1] / "src" / "corrigenda"
 # From the bottom up: a module may import from its own layer and from those above it in this list.
 LAYERS = (
     ("types", "errors"),
-    ("ports", "prompts", "text", "sentences", "boundaries", "grammar", "layout", "replies", "windows", "nli", "quantities"),
+    (
+        "ports",
+        "prompts",
+        "text",
+        "sentences",
+        "boundaries",
+        "checkable",
+        "grammar",
+        "layout",
+        "replies",
+        "windows",
+        "nli",
+        "quantities",
+    ),
     ("policies",),
     ("report", "trace", "status", "stages", "models", "backends"),
     ("run", "pipeline"),
@@ -84,6 +97,12 @@ SIDEWAYS = {
     ("sentences", "text"),
     ("layout", "boundaries"),
     ("replies", "prompts"),
+    ("grammar", "text"),
+    ("checkable", "grammar"),
+    ("checkable", "prompts"),
+    ("checkable", "replies"),
+    ("checkable", "sentences"),
+    ("checkable", "text"),
     ("pipeline", "run"),
     ("calibrate_nli", "nli_fit"),
 }
@@ -97,7 +116,20 @@ def test_backends_know_only_types_errors_ports_and_the_text_layer() -> None:
 
 
 def test_stages_import_no_backend_and_the_core_does_no_io() -> None:
-    pure = {"types", "errors", "policies", "text", "sentences", "boundaries", "grammar", "layout", "replies", "windows", "nli"}
+    pure = {
+        "types",
+        "errors",
+        "policies",
+        "text",
+        "sentences",
+        "boundaries",
+        "checkable",
+        "grammar",
+        "layout",
+        "replies",
+        "windows",
+        "nli",
+    }
     io = {"asyncio", "os", "socket", "pathlib", "subprocess", "urllib", "http", "openai", "threading", "io"}
     for name, path in modules().items():
         tree = ast.parse(path.read_text("utf-8"))

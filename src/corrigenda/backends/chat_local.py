@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import math
 import os
 import re
@@ -61,6 +62,7 @@ class LocalChat:
         parallel: int = 2,
         seed: int | None = None,
         cache_prefix: bool = True,
+        exact: bool = True,
     ) -> None:
         """Load the model at `path`; this takes seconds.
 
@@ -68,7 +70,8 @@ class LocalChat:
         `threads` defaults to the processors at hand. `parallel` chat requests (at least 1) are worked on at a
         time, others wait. `seed` is used for requests that bring none. `cache_prefix` says whether
         `label_logprobs` reads only what a request does not share with the one before; the attribute of that
-        name may be changed later.
+        name may be changed later. `exact` makes results independent of the cache and of what runs at the same
+        time, to the last digit; without it the model writes faster and takes more memory (docs/models.md).
 
         Raises MissingExtra, ConfigError for a number out of range, ModelError when the file cannot be used.
         """
@@ -77,9 +80,10 @@ class LocalChat:
                 raise ConfigError(f"{what} must be at least {least}, got {value!r}")
         self._name = name
         self._seed = seed
+        self._exact = exact
         self.cache_prefix = cache_prefix
         self._runtime: Runtime | None = Runtime(
-            Path(path), n_ctx=n_ctx, threads=threads or default_threads(), slots=parallel + 1
+            Path(path), n_ctx=n_ctx, threads=threads or default_threads(), slots=parallel + 1, exact=exact
         )
         self._chat_slots = Slots(range(parallel))
         self._label_slots = Slots(range(parallel, parallel + 1))
@@ -171,11 +175,11 @@ class LocalChat:
         optional = {"temperature": request.temperature, "top_p": request.top_p, "seed": seed}
         body: dict[str, Any] = {name: value for name, value in optional.items() if value is not None}
         body["messages"] = [{"role": m.role, "content": _defused(m.content)} for m in request.messages]
-        # What was read in other company differs in the last digits, which is enough to change a sampled token.
-        body["cache_prompt"] = seed is None
+        # Unless results are exact, what was read in other company differs enough to change a sampled token.
+        body["cache_prompt"] = self._exact or seed is None
         body["max_tokens"] = request.max_tokens if request.max_tokens is not None else DEFAULT_MAX_TOKENS
         if request.json_schema is not None:
-            schema = {"name": "reply", "schema": dict(request.json_schema)}
+            schema = {"name": "reply", "schema": _plain(request.json_schema)}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         return body
 
@@ -259,6 +263,11 @@ def _usage_of(chunk: Mapping[str, Any]) -> TokenUsage | None:
     if not isinstance(usage, Mapping):
         return None
     return TokenUsage(prompt_tokens=usage.get("prompt_tokens"), completion_tokens=usage.get("completion_tokens"))
+
+
+def _plain(schema: Mapping[str, Any]) -> Any:
+    """Return a copy of a schema that holds dicts, whatever mappings it is made of."""
+    return json.loads(json.dumps(schema, default=dict))
 
 
 def _log_sum(logs: Iterable[float]) -> float:

@@ -1,0 +1,39 @@
+"""`python -m tests.help_docs` writes docs/cli.md from the command line's own help; a test fails when it drifts."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+from corrigenda.cli import parser
+
+PATH = Path(__file__).parents[1] / "docs" / "cli.md"
+
+
+def _parsers(top: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    yield top
+    for action in top._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for sub in action.choices.values():
+                yield from _parsers(sub)
+
+
+def generated() -> str:
+    """Return the page."""
+    parts = [
+        "# The command line\n\n"
+        "Generated from `corrigenda --help` by `make help-docs`; do not edit by hand.\n\n"
+        "Exit codes: 0 done; 1 `--fail-on` found what it looks for; 2 usage or bad input; 3 a backend or a model\n"
+        "failed; 130 interrupted.\n"
+    ]
+    with mock.patch.dict(os.environ, {"COLUMNS": "100", "NO_COLOR": "1"}):
+        for each in _parsers(parser()):
+            parts.append(f"## {each.prog}\n\n```text\n{each.format_help().rstrip()}\n```\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    PATH.write_text(generated(), "utf-8")
