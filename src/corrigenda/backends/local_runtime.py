@@ -177,9 +177,11 @@ class Runtime:
         params.n_parallel = slots
         params.n_batch = params.n_ubatch = PROMPT_BATCH
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
-        # The rearranged weights have one routine for four tokens and another for the rest, with other rounding:
-        # a log-probability moved by up to 0.08 with the number of tokens read together.
-        params.no_extra_bufts = exact
+        if exact:
+            # Both choose between routines that round differently by how many tokens are read together: a
+            # log-probability moved by up to 0.08 with it.
+            params.no_extra_bufts = True
+            params.flash_attn_type = module.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
         params.fit_params = False  # it would shrink the context in silence
         params.warmup = False  # the first request does the same work, and is wanted
         params.verbosity = -1  # llama.cpp writes to stderr by itself; failures come back as errors
