@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from corrigenda import calibrate_nli
-from corrigenda.backends.nli_chat_scheme import CLASSES, Row, default_scheme, load_calibration
-from corrigenda.calibrate_nli import (
-    Labelled,
-    collect,
-    groups,
-    neutral_pairs,
-    read_pairs,
-    refit,
-    shipped_neutral_pairs,
+from corrigenda.backends.nli_chat_scheme import (
+    CLASSES,
+    Constants,
+    calibration_for,
+    combine,
+    default_scheme,
+    load_calibration,
 )
-from corrigenda.errors import InputError, MissingExtra, Unreachable
+from corrigenda.calibrate_nli import command, fitting, main, read_pairs, refit
+from corrigenda.calibrate_nli.fitting import collect
+from corrigenda.calibrate_nli.pairs import Labelled, groups, neutral_pairs, shipped_neutral_pairs
+from corrigenda.errors import ConfigError, InputError, MissingExtra, Unreachable
 from corrigenda.types import ChatRequest, Pair
 
 pytest.importorskip("scipy", reason="the extra `eval` is not installed")
@@ -179,7 +179,7 @@ def test_a_file_of_raw_scores_that_cannot_be_written_is_named(tmp_path: Path) ->
 
 
 def test_the_fit_finds_the_constants_that_made_the_labels() -> None:
-    made = (Row(0.5, 1.0, -0.2), Row(-0.5, 0.3, 0.8))
+    made = Constants(lean=0.3, direction=0.8, bias=-0.5, known=1.5, strength=0.7)
     sums = [(math.log(a), math.log(b), math.log(1 - a - b)) for a in (0.1, 0.3, 0.5) for b in (0.1, 0.2, 0.3)]
     probs = nli_fit.probabilities(made, sums)
     many = [
@@ -189,7 +189,14 @@ def test_the_fit_finds_the_constants_that_made_the_labels() -> None:
         for _ in range(round(1000 * row[label]))
     ]
     found = nli_fit.fit([value for value, _ in many], [label for _, label in many])
-    assert nli_fit.probabilities(found, sums) == pytest.approx(probs, abs=0.03)
+    assert nli_fit.probabilities(found, sums) == pytest.approx(probs, abs=0.02)
+
+
+def test_arrays_and_single_pairs_are_scored_alike() -> None:
+    constants = Constants(lean=0.3, direction=0.8, bias=-0.5, known=1.5, strength=0.7)
+    sums = [(-0.1, -3.0, -4.0), (-9.0, -math.inf, -0.1), (-1.0, -1.0, -1.0), (-math.inf, 0.0, -math.inf)]
+    one_by_one = [(p.entailment, p.neutral, p.contradiction) for p in (combine(constants, s) for s in sums)]
+    assert nli_fit.probabilities(constants, sums) == pytest.approx(np.array(one_by_one), abs=1e-12)
 
 
 def test_a_fit_without_a_class_is_refused() -> None:
@@ -283,7 +290,7 @@ def test_a_limit_out_of_range_is_refused(tmp_path: Path) -> None:
 
 
 def test_without_scipy_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibrate_nli, "find_spec", lambda name: None)
+    monkeypatch.setattr(fitting, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r'pip install "corrigenda\[eval\]"'):
         asyncio.run(refit(Biased(), [tmp_path / "d.jsonl"], raw=tmp_path / "raw.jsonl"))
 
@@ -298,3 +305,46 @@ class Mute(Biased):
 def test_a_model_that_gives_none_of_the_words_cannot_be_fitted(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="answered with none of the three words, on any pair"):
         asyncio.run(refit(Mute(), [data(tmp_path / "d.jsonl", 2)], raw=tmp_path / "raw.jsonl"))
+
+
+# The command
+
+
+def test_the_command_prints_a_table_and_writes_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rule = {"logprobs": {"True": -0.5, "Unknown": -1.5, "False": -2.0}}
+    script = tmp_path / "llm.json"
+    script.write_text(json.dumps({"rules": [rule]}))
+    train, out = data(tmp_path / "train.jsonl", 10), tmp_path / "out.json"
+    monkeypatch.chdir(tmp_path)
+    assert main(["--llm", f"scripted:{script}", "--data", str(train), "--test", str(train), "--out", str(out)]) == 0
+    (found,) = load_calibration(out)
+    printed = capsys.readouterr()
+    assert printed.out.startswith(
+        f"model     {found.model}\nfitted on train (30 pairs, 10 of them neutral)\nconstants lean "
+    )
+    assert "  binary accuracy (20 pairs)             0.500   0.500\n" in printed.out
+    assert printed.err.endswith("scored 30 of 30 pairs\n")
+    assert (tmp_path / "calibrate-nli.raw.jsonl").is_file()
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    script = tmp_path / "llm.json"
+    script.write_text(json.dumps({"rules": [{"logprobs": {"True": -0.5, "Unknown": -1.5, "False": -2.0}}]}))
+    arguments = ["--llm", f"scripted:{script}", "--data", str(data(tmp_path / "d.jsonl", 10))]
+    with pytest.raises(InputError, match=r"the calibration file '.*' cannot be written"):
+        main([*arguments, "--raw", str(tmp_path / "raw.jsonl"), "--out", str(tmp_path)])
+
+
+def test_a_model_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="none"):
+        main(["--llm", "none", "--data", str(tmp_path / "d.jsonl")])
+
+
+def test_the_hash_of_an_embedded_model_is_known() -> None:
+    assert (
+        command._sha256("local:qwen2.5-coder-1.5b-instruct")
+        == calibration_for("local:qwen2.5-coder-1.5b-instruct").sha256
+    )
+    assert command._sha256("openai:gpt") is None

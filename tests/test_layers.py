@@ -105,6 +105,7 @@ SIDEWAYS = {
     ("checkable", "text"),
     ("pipeline", "run"),
     ("calibrate_nli", "nli_fit"),
+    ("calibrate_nli", "progress"),
 }
 
 

@@ -1,7 +1,7 @@
 """Fit the constants of the `chat` verifier and measure probabilities against labels (numpy and scipy, no model).
 
-A multinomial logistic regression with two features and six constants (`nli_chat_scheme.Row`). A class is an index
-into `nli_chat_scheme.CLASSES`: 0 entailment, 1 neutral, 2 contradiction.
+Two logistic regressions, five constants (`nli_chat_scheme.Constants`): does the premise decide the hypothesis, and
+if so, which way. A class is an index into `nli_chat_scheme.CLASSES`: 0 entailment, 1 neutral, 2 contradiction.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from corrigenda.backends.nli_chat_scheme import CLASSES, Row, features
+from corrigenda.backends.nli_chat_scheme import CLASSES, Constants, features
 from corrigenda.errors import InputError
 
 FOLDS = 5
 ECE_BINS = 15
 L2 = 0.001
-"""Penalty on the squares of the four slopes, per pair: keeps them finite where classes are separable."""
+"""Penalty on the squares of the slopes, per pair: keeps them finite where the classes are separable."""
 FLAGGED = 0.5
 """P(contradiction) from which a claim counts as flagged here: the floor of the policy `bounded`."""
 
@@ -33,8 +33,6 @@ Sums = Sequence[Sequence[float]]
 """Per pair, the log-probabilities of the three classes' answers, before fitting."""
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
-Rows = tuple[Row, Row]
-"""The constants of entailment and of contradiction."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,14 +56,15 @@ class Measured:
     """Share of the contradiction pairs with P(contradiction) >= 0.5: false claims that are found."""
 
 
-def probabilities(rows: Rows, sums: Sums) -> Array:
-    """Return an array (n, 3) of P(entailment), P(neutral), P(contradiction)."""
-    x = _design(sums)
-    logits = np.column_stack([x @ np.array(rows[0]), np.zeros(len(x)), x @ np.array(rows[1])])
-    return np.exp(_log_softmax(logits))
+def probabilities(constants: Constants, sums: Sums) -> Array:
+    """Return an array (n, 3) of P(entailment), P(neutral), P(contradiction). See `nli_chat_scheme.combine`."""
+    d, u = _features(sums)
+    decided = _sigmoid(constants.bias + constants.known * u + constants.strength * np.abs(d))
+    entailed = _sigmoid(constants.lean + constants.direction * d)
+    return np.column_stack([decided * entailed, 1 - decided, decided * (1 - entailed)])
 
 
-def fit(sums: Sums, labels: Sequence[int]) -> Rows:
+def fit(sums: Sums, labels: Sequence[int]) -> Constants:
     """Return the constants that make `labels` most probable, but for the penalty L2. Convex: there is one answer.
 
     Raises InputError when one of the three classes has no pair.
@@ -74,19 +73,25 @@ def fit(sums: Sums, labels: Sequence[int]) -> Rows:
     missing = [name for index, name in enumerate(CLASSES) if not (y == index).any()]
     if missing:
         raise InputError(f"the data have no pair of the class {missing[0]!r}; a fit needs all three")
-    x, target = _design(sums), np.eye(3)[y]
-    penalised = np.array([0.0, 1.0, 1.0])
+    d, u = _features(sums)
+    told = y != 1
+    ones = np.ones(len(y))
+    lean, direction = _logistic(np.column_stack([ones, d])[told], y[told] == 0)
+    bias, known, strength = _logistic(np.column_stack([ones, u, np.abs(d)]), told)
+    return Constants(*(round(value, 4) for value in (lean, direction, bias, known, strength)))
 
-    def loss(flat: Array) -> tuple[float, Array]:
-        weights = flat.reshape(2, 3)
-        log_p = _log_softmax(np.column_stack([x @ weights[0], np.zeros(len(x)), x @ weights[1]]))
-        slopes = weights * penalised
-        gradient = (np.exp(log_p) - target)[:, [0, 2]].T @ x / len(x) + 2 * L2 * slopes
-        return float(L2 * (slopes**2).sum() - (target * log_p).sum() / len(x)), gradient.ravel()
 
-    found = minimize(loss, np.zeros(6), jac=True, method="L-BFGS-B").x.reshape(2, 3)
-    entailment, contradiction = (Row(*(round(float(value), 4) for value in part)) for part in found)
-    return entailment, contradiction
+def _logistic(x: Array, target: NDArray[np.bool_]) -> list[float]:
+    """Return the weights of a logistic regression; a column of ones is a constant and is not penalised."""
+    sign = np.where(target, 1.0, -1.0)
+    penalised = (x != 1).any(axis=0)
+
+    def loss(weights: Array) -> tuple[float, Array]:
+        margin = sign * (x @ weights)
+        gradient = -(sign * _sigmoid(-margin)) @ x / len(x) + 2 * L2 * weights * penalised
+        return float(np.logaddexp(0, -margin).mean() + L2 * (weights[penalised] ** 2).sum()), gradient
+
+    return [float(value) for value in minimize(loss, np.zeros(x.shape[1]), jac=True, method="L-BFGS-B").x]
 
 
 def cross_validated(sums: Sums, labels: Sequence[int], groups: Sequence[int], seed: int = 7) -> Array:
@@ -156,13 +161,13 @@ def calibration_error(probs: Array, labels: Labels) -> float:
     return round(sum(gaps) / len(labels), 4)
 
 
-def _design(sums: Sums) -> Array:
-    return np.array([(1.0, *features(values)) for values in sums]).reshape(-1, 3)
+def _features(sums: Sums) -> tuple[Array, Array]:
+    both = np.array([features(values) for values in sums]).reshape(-1, 2)
+    return both[:, 0], both[:, 1]
 
 
-def _log_softmax(logits: Array) -> Array:
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
+def _sigmoid(x: Array) -> Array:
+    return np.asarray(np.exp(-np.logaddexp(0, -x)))
 
 
 def _share(values: NDArray[np.bool_]) -> float | None:

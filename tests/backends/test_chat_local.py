@@ -294,7 +294,7 @@ def test_labels_are_read_before_sampling(chat: LocalChat) -> None:
 
 
 @embedded
-def test_neither_cache_nor_company_changes_a_score(chat: LocalChat) -> None:
+def test_the_cached_prefix_changes_no_score(chat: LocalChat) -> None:
     premise = "The Eiffel Tower is 330 metres tall and stands in Paris. It was built for the World Fair of 1889. " * 4
     claims = ["It is in Paris.", "It is in Rome.", "It is blue.", "It was built in 1889.", "It is 500 metres tall."]
     asks = [request(f"{premise}\nClaim: {c}\nIs the claim A) right B) open C) wrong? One letter.") for c in claims]
@@ -306,15 +306,7 @@ def test_neither_cache_nor_company_changes_a_score(chat: LocalChat) -> None:
         finally:
             chat.cache_prefix = True
 
-    async def in_company() -> list[tuple[float, ...]]:
-        story = asyncio.create_task(chat.complete(request("Write a long story.", max_tokens=900)))
-        found = await scores(True)
-        story.cancel()
-        return found
-
-    with_cache = run(scores(True))
-    assert with_cache == run(scores(False))
-    assert with_cache == run(in_company())
+    assert run(scores(True)) == run(scores(False))
 
 
 @embedded

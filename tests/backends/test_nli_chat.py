@@ -14,9 +14,9 @@ from corrigenda.backends.chat_local import LocalChat
 from corrigenda.backends.chat_scripted import ScriptedChat
 from corrigenda.backends.nli_chat import DEFAULT_MAX_TOKENS, ChatEntailer
 from corrigenda.backends.nli_chat_scheme import (
+    UNFITTED,
     Calibration,
     Example,
-    Row,
     Scheme,
     calibration_for,
     default_scheme,
@@ -41,7 +41,7 @@ MODEL_DATA: dict[str, Any] = {
     "model": "local:tiny",
     "sha256": "ab" * 32,
     "scheme": "s",
-    "rows": {"entailment": [0.0, 1.0, 0.0], "contradiction": [0.0, 0.0, 1.0]},
+    "constants": {"lean": 0, "direction": 1, "bias": 0, "known": 1, "strength": 0},
     "fitted_on": None,
     "measured": [],
 }
@@ -168,18 +168,20 @@ def test_without_constants_the_probabilities_are_the_models_own_over_the_three_w
 
 
 def test_the_constants_are_applied() -> None:
-    data = MODEL_DATA | {"rows": {"entailment": [1.0, 2.0, 0.0], "contradiction": [-1.0, 0.5, 1.0]}}
+    data = MODEL_DATA | {
+        "constants": {"lean": math.log(3), "direction": 2.0, "bias": -1.0, "known": 0.5, "strength": 3.0}
+    }
     fitted = parse_calibrations({"schemes": {"s": SCHEME_DATA}, "models": [data]})[0]
-    (found,) = score(lambda turn: logs(0.4, 0, 0.2, 0.4), CAT, calibration=fitted)
-    x = math.log(2)  # both features
-    weights = [math.exp(1 + 2 * x), 1.0, math.exp(-1 + 1.5 * x)]
-    assert numbers(found) == pytest.approx([w / sum(weights) for w in weights])
+    (found,) = score(lambda turn: logs(0.2, 0, 0.2, 0.4), CAT, calibration=fitted)
+    decided = 1 / (1 + math.exp(1 - 0.5 * math.log(3) - 3 * math.log(2)))  # P(True) + P(False) is 3 P(Unknown)
+    assert numbers(found) == pytest.approx((decided * 3 / 7, 1 - decided, decided * 4 / 7))  # 3 times 1:2 squared
 
 
 def test_a_label_that_is_not_reported_counts_as_very_unlikely() -> None:
     (found,) = score(lambda turn: (math.log(0.9), -math.inf, -math.inf, -math.inf), CAT)
     assert numbers(found) == pytest.approx((1, 0, 0), abs=1e-6)
-    assert features((0.0, -math.inf, -40.0)) == (15.0, 0.0)
+    assert features((0.0, -math.inf, -40.0)) == pytest.approx((15.0, 15.0), abs=1e-6)
+    assert features((-math.inf, 0.0, -math.inf)) == pytest.approx((0.0, math.log(2) - 15))
 
 
 @pytest.mark.parametrize(
@@ -311,8 +313,7 @@ def test_a_calibration_file_is_read(tmp_path: Path) -> None:
             answers=(("True", "true"), ("Unknown",), ("False",)),
             examples=(Example(premise="A cat sleeps.", hypothesis="An animal sleeps.", answer="entailment"),),
         ),
-        entailment=Row(0.0, 1.0, 0.0),
-        contradiction=Row(0.0, 0.0, 1.0),
+        constants=UNFITTED,
         fitted_on=None,
     )
     assert load_calibration(path) == (expected,)
@@ -332,8 +333,8 @@ def test_a_calibration_file_that_cannot_be_read_is_named(tmp_path: Path) -> None
         ({"turn": "{hypothesis} {premise}"}, {}, "'turn' needs {premise} and, after it, {hypothesis}"),
         ({"answers": {"entailment": ["x"], "neutral": [], "contradiction": ["y"]}}, {}, "every class needs an answer"),
         ({"examples": [["a", "b", "maybe"]]}, {}, "an example's answer is none of"),
-        ({}, {"rows": {"entailment": [0, 1], "contradiction": [0, 0, 1]}}, "malformed: TypeError"),
-        ({}, {"rows": {"entailment": [0, 1, math.nan], "contradiction": [0, 0, 1]}}, "the constants must be finite"),
+        ({}, {"constants": {"direction": 1}}, "malformed: TypeError"),
+        ({}, {"constants": dict.fromkeys(UNFITTED._fields, math.nan)}, "the constants must be finite, got"),
         ({}, {"bounds": [0.9, 0.5]}, r"bounds must be 0 < floor <= ceiling < 1, got \[0\.9, 0\.5\]"),
         ({}, {"scheme": "other"}, "malformed: KeyError: 'other'"),
     ],

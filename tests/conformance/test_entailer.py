@@ -11,7 +11,7 @@ import pytest
 from tests import tiny_nli
 
 from corrigenda.backends.nli_chat import ChatEntailer
-from corrigenda.backends.nli_chat_scheme import Calibration, Row, Scheme
+from corrigenda.backends.nli_chat_scheme import UNFITTED, Calibration, Scheme
 from corrigenda.backends.nli_numbers import NumberChecked
 from corrigenda.backends.nli_onnx import OnnxEntailer
 from corrigenda.backends.nli_scripted import ScriptedEntailer
@@ -63,8 +63,7 @@ def chat(concurrency: int) -> Entailer:
         model="*",
         sha256=None,
         scheme=wording,
-        entailment=Row(0.0, 1.0, 0.0),
-        contradiction=Row(0.0, 0.0, 1.0),
+        constants=UNFITTED,
         fitted_on=None,
     )
     return ChatEntailer(WordReader(), calibration=plain, max_tokens=tiny_nli.MAX_TOKENS, concurrency=concurrency)

@@ -70,8 +70,8 @@ class LocalChat:
         `threads` defaults to the processors at hand. `parallel` chat requests (at least 1) are worked on at a
         time, others wait. `seed` is used for requests that bring none. `cache_prefix` says whether
         `label_logprobs` reads only what a request does not share with the one before; the attribute of that
-        name may be changed later. `exact` makes results independent of the cache and of what runs at the same
-        time, to the last digit; without it the model writes faster and takes more memory (docs/models.md).
+        name may be changed later. `exact` makes label scores independent of the cache; without it the model writes
+        faster and takes more memory (docs/models.md).
 
         Raises MissingExtra, ConfigError for a number out of range, ModelError when the file cannot be used.
         """
@@ -80,7 +80,6 @@ class LocalChat:
                 raise ConfigError(f"{what} must be at least {least}, got {value!r}")
         self._name = name
         self._seed = seed
-        self._exact = exact
         self.cache_prefix = cache_prefix
         self._runtime: Runtime | None = Runtime(
             Path(path), n_ctx=n_ctx, threads=threads or default_threads(), slots=parallel + 1, exact=exact
@@ -175,8 +174,9 @@ class LocalChat:
         optional = {"temperature": request.temperature, "top_p": request.top_p, "seed": seed}
         body: dict[str, Any] = {name: value for name, value in optional.items() if value is not None}
         body["messages"] = [{"role": m.role, "content": _defused(m.content)} for m in request.messages]
-        # Unless results are exact, what was read in other company differs enough to change a sampled token.
-        body["cache_prompt"] = self._exact or seed is None
+        # A single token is worked on with other rounding than several at once, also with `exact`; that is enough
+        # to change a sampled token, so that a seed repeats a reply only if the prompt is read in the same pieces.
+        body["cache_prompt"] = seed is None
         body["max_tokens"] = request.max_tokens if request.max_tokens is not None else DEFAULT_MAX_TOKENS
         if request.json_schema is not None:
             schema = {"name": "reply", "schema": _plain(request.json_schema)}

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from corrigenda.errors import ConfigError
-from corrigenda.nli import probabilities
 from corrigenda.types import ChatRequest, Entailment, Message, Pair, PairFailure
 
 CLASSES = ("entailment", "neutral", "contradiction")
@@ -31,15 +30,22 @@ _DATA = "nli_chat_calibration.json"
 _CONTROL_TOKEN = re.compile(r"<(?=[|/]?[A-Za-z_])|\[(?=/?INST\])")
 
 
-class Row(NamedTuple):
-    """One class's logit is `bias + e * x_e + c * x_c`; neutral's logit is 0.
+class Constants(NamedTuple):
+    """The five fitted numbers; d = log P(E) - log P(C) and u = log(P(E) + P(C)) - log P(N) of the model's answers.
 
-    x_e = log P(entailment word) - log P(neutral word), x_c likewise for contradiction, both before fitting.
+    P(decided) = sigmoid(bias + known * u + strength * |d|), which is 1 - P(neutral), and
+    P(entailment given decided) = sigmoid(lean + direction * d).
     """
 
+    lean: float
+    direction: float
     bias: float
-    e: float
-    c: float
+    known: float
+    strength: float
+
+
+UNFITTED = Constants(lean=0.0, direction=1.0, bias=0.0, known=1.0, strength=0.0)
+"""With these the result is the model's own probabilities, normalised over the three answers."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,8 +133,7 @@ class Calibration:
     sha256: str | None
     """Of the model file that the constants were fitted on."""
     scheme: Scheme
-    entailment: Row
-    contradiction: Row
+    constants: Constants
     fitted_on: str | None
     """The data, for reports; None when nothing was fitted."""
     bounds: tuple[float, float] | None = None
@@ -144,15 +149,26 @@ class Calibration:
         sums = self.scheme.by_class(logprobs)
         if isinstance(sums, PairFailure):
             return sums
-        x_e, x_c = features(sums)
-        logits = [row.bias + row.e * x_e + row.c * x_c for row in (self.entailment, self.contradiction)]
-        return probabilities([logits[0], 0.0, logits[1]], (0, 1, 2))
+        return combine(self.constants, sums)
+
+
+def combine(constants: Constants, sums: Sequence[float]) -> Entailment:
+    """Return the three probabilities from the classes' log-probabilities (any may be `-inf`, not NaN)."""
+    d, u = features(sums)
+    decided = _sigmoid(constants.bias + constants.known * u + constants.strength * abs(d))
+    entailed = _sigmoid(constants.lean + constants.direction * d)
+    return Entailment(entailment=decided * entailed, neutral=1 - decided, contradiction=decided * (1 - entailed))
+
+
+def _sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x)) if x >= 0 else 1 - 1 / (1 + math.exp(x))
 
 
 def features(sums: Sequence[float]) -> tuple[float, float]:
-    """Return (x_e, x_c), see `Row`, from the three classes' log-probabilities; both in [-15, 15]."""
+    """Return (d, u), see `Constants`, from the three classes' log-probabilities; both in [-16, 16]."""
     entailment, neutral, contradiction = (max(value, LEAST_LOGPROB) for value in sums)
-    return entailment - neutral, contradiction - neutral
+    either = max(entailment, contradiction) + math.log1p(math.exp(-abs(entailment - contradiction)))
+    return entailment - contradiction, either - neutral
 
 
 def one_line(text: str) -> str:
@@ -225,11 +241,9 @@ def _scheme(name: str, data: Mapping[str, Any]) -> Scheme:
 
 
 def _calibration(entry: Mapping[str, Any], schemes: Mapping[str, Scheme]) -> Calibration:
-    rows = {}
-    for label in ("entailment", "contradiction"):
-        rows[label] = Row(*(float(value) for value in entry["rows"][label]))
-        if not all(map(math.isfinite, rows[label])):
-            raise ValueError(f"{entry['model']!r}: the constants must be finite")
+    constants = Constants(**{name: float(value) for name, value in entry["constants"].items()})
+    if not all(map(math.isfinite, constants)):
+        raise ValueError(f"{entry['model']!r}: the constants must be finite, got {constants!r}")
     bounds = entry.get("bounds")
     if bounds is not None and not 0 < bounds[0] <= bounds[1] < 1:
         raise ValueError(f"{entry['model']!r}: bounds must be 0 < floor <= ceiling < 1, got {bounds!r}")
@@ -237,8 +251,7 @@ def _calibration(entry: Mapping[str, Any], schemes: Mapping[str, Scheme]) -> Cal
         model=entry["model"],
         sha256=entry["sha256"],
         scheme=schemes[entry["scheme"]],
-        entailment=rows["entailment"],
-        contradiction=rows["contradiction"],
+        constants=constants,
         fitted_on=entry["fitted_on"],
         bounds=None if bounds is None else (float(bounds[0]), float(bounds[1])),
     )

@@ -1,4 +1,4 @@
-"""Fit the constants of the `chat` verifier to labelled pairs, and measure it before and after.
+"""Ask the model about the pairs, fit the constants, and measure before and after.
 
 The model is asked once per pair; its raw log-probabilities go to a JSONL file as they come, so that a run that
 was interrupted goes on where it stopped and a fit never needs the model again. The fit itself, with numpy and
@@ -10,12 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import random
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
@@ -23,135 +20,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from corrigenda.backends.nli_chat_scheme import Calibration, Scheme, calibration_for, default_scheme
+from corrigenda.calibrate_nli.pairs import Labelled, groups, neutral_pairs, read_pairs, sample, shipped_neutral_pairs
 from corrigenda.errors import InputError, MissingExtra
 from corrigenda.ports import LabelScorer
 from corrigenda.types import Pair, PairFailure
 
 if TYPE_CHECKING:
     from corrigenda.nli_fit import Measured
-
-LABELS = {
-    "SUPPORTS": 0,
-    "REFUTES": 2,
-    "NOT ENOUGH INFO": 1,
-    "ENTAILMENT": 0,
-    "NEUTRAL": 1,
-    "CONTRADICTION": 2,
-}
-"""The labels that a data file may use (FEVER's, or those of natural language inference), in any case."""
-
-_NEUTRALS = "calibrate_nli_neutrals.jsonl"
-_SEED = 7
-_WORD = re.compile(
-    r"(?!(?:the|and|for|with|from|that|this|which|who|has|have|had|was|were|are|not|only|his|her|its)\b)\b[^\W_]{3,}"
-)
-_VAGUE = re.compile(
-    r"(?:It|Its|He|She|His|Her|They|Their|This|The (?:film|series|show|album|song|book|city|structure)"
-    r"|Directed|Distributed|Production|Produced|Filmed|Following|Several|After|As|Despite|Because|Describing)\b"
-)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Labelled:
-    """A pair with its class (index into CLASSES)."""
-
-    pair: Pair
-    label: int
-
-
-def read_pairs(path: Path) -> list[Labelled]:
-    """Read a JSONL file with `claim`, `evidence` (a text or a list of texts) and `label`, one of LABELS.
-
-    Raises InputError that names the file and the line.
-    """
-    found = []
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as exc:
-        raise InputError(f"data file {str(path)!r} cannot be read: {exc}") from exc
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            found.append(_labelled(json.loads(line)))
-        except (ValueError, KeyError, TypeError, AttributeError) as exc:
-            raise InputError(
-                f"{str(path)!r}, line {number}: needs 'claim', 'evidence' and 'label' (one of {', '.join(LABELS)}): "
-                f"{type(exc).__name__}: {exc}"
-            ) from exc
-    if not found:
-        raise InputError(f"data file {str(path)!r} has no rows")
-    return found
-
-
-def _labelled(row: Mapping[str, Any]) -> Labelled:
-    claim, evidence = row["claim"], row["evidence"]
-    premise = evidence if isinstance(evidence, str) else " ".join(evidence)
-    if not isinstance(claim, str):
-        raise TypeError(f"'claim' is no text: {claim!r}")
-    return Labelled(pair=Pair(premise=premise, hypothesis=claim), label=LABELS[row["label"].upper()])
-
-
-def groups(rows: Sequence[Labelled]) -> list[int]:
-    """Return a group number per row: rows that share a claim or an evidence text, also by way of others, have one.
-
-    Folds are made of whole groups, so that no text is both fitted on and measured on.
-    """
-    parent: dict[str, str] = {}
-
-    def root(key: str) -> str:
-        parent.setdefault(key, key)
-        while parent[key] != key:
-            parent[key] = parent[parent[key]]
-            key = parent[key]
-        return key
-
-    for row in rows:
-        parent[root("h" + row.pair.hypothesis)] = root("p" + row.pair.premise)
-    numbers: dict[str, int] = {}
-    return [numbers.setdefault(root("h" + row.pair.hypothesis), len(numbers)) for row in rows]
-
-
-def neutral_pairs(rows: Sequence[Labelled], seed: int = 7) -> list[Labelled]:
-    """Return neutral pairs for data that have none: claims beside the evidence of another group.
-
-    Each group is joined with one other at most, the one that shares most words up to three, and gives two pairs.
-    Evidence that begins with a pronoun or the like is left out: nothing says that it is about something else.
-    """
-    numbers = groups(rows)
-    members: dict[int, list[int]] = {}
-    for index, number in enumerate(numbers):
-        members.setdefault(number, []).append(index)
-    claims = [_words(row.pair.hypothesis) for row in rows]
-    evidence = [_words(row.pair.premise) for row in rows]
-    order = sorted(members)
-    random.Random(seed).shuffle(order)  # noqa: S311  (no secret)
-    found: list[Labelled] = []
-    used: set[int] = set()
-    for group in order:
-        shared = {
-            other: max(len(claims[i] & evidence[j]) for i in members[group] for j in members[other])
-            for other in order
-            if other != group and other not in used and group not in used
-        }
-        fitting = {other: count for other, count in shared.items() if 1 <= count <= 3}
-        if not fitting:
-            continue
-        other = max(fitting, key=fitting.__getitem__)
-        used |= {group, other}
-        for one, two in ((group, other), (other, group)):
-            i, j = max(
-                ((i, j) for i in members[one] for j in members[two]),
-                key=lambda ij: len(claims[ij[0]] & evidence[ij[1]]),
-            )
-            if not _VAGUE.match(rows[j].pair.premise):
-                pair = Pair(premise=rows[j].pair.premise, hypothesis=rows[i].pair.hypothesis)
-                found.append(Labelled(pair=pair, label=1))
-    return found
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text.lower()))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -250,7 +125,7 @@ class Refit:
                     "model": found.model,
                     "sha256": found.sha256,
                     "scheme": scheme.name,
-                    "rows": {"entailment": list(found.entailment), "contradiction": list(found.contradiction)},
+                    "constants": found.constants._asdict(),
                     "bounds": None if found.bounds is None else list(found.bounds),
                     "fitted_on": found.fitted_on,
                     "measured": [asdict(result) for result in (self.fitted, *self.tests)],
@@ -285,27 +160,25 @@ async def refit(
         raise InputError(f"limit must be at least 1 pair per file, got {limit!r}")
     current = calibration_for(scorer.name, sha256)
     scheme = current.scheme if current.fitted else default_scheme()
-    rows = [row for path in data for row in _sample(read_pairs(path), limit)]
+    rows = [row for path in data for row in sample(read_pairs(path), limit)]
     if all(row.label != 1 for row in rows):
         rows += neutral_pairs(rows) + shipped_neutral_pairs()
     used = _usable(rows, await collect(scorer, scheme, rows, raw, progress))
-    before = (current.entailment, current.contradiction)
-    entailment, contradiction = after = nli_fit.fit(used.sums, used.labels)
+    before, after = current.constants, nli_fit.fit(used.sums, used.labels)
     names = " + ".join(path.stem for path in data)
     unseen = nli_fit.cross_validated(used.sums, used.labels, groups(used.rows))
     fitted = used.result(f"{names}, cross-validated", nli_fit.probabilities(before, used.sums), unseen)
     bounds = nli_fit.bounds(unseen, used.labels)
     results = []
     for path in tests:
-        rows = _sample(read_pairs(path), limit)
+        rows = sample(read_pairs(path), limit)
         used = _usable(rows, await collect(scorer, scheme, rows, raw, progress))
         results.append(used.result(path.stem, *(nli_fit.probabilities(by, used.sums) for by in (before, after))))
     calibration = Calibration(
         model=scorer.name,
         sha256=sha256,
         scheme=scheme,
-        entailment=entailment,
-        contradiction=contradiction,
+        constants=after,
         fitted_on=f"{names} ({fitted.after.n} pairs, {fitted.after.n - fitted.after.n_binary} of them neutral)",
         bounds=bounds,
     )
@@ -320,18 +193,6 @@ def _fitting() -> ModuleType:
     from corrigenda import nli_fit  # noqa: PLC0415  # brings numpy and scipy, which nothing else here needs
 
     return nli_fit
-
-
-def shipped_neutral_pairs() -> list[Labelled]:
-    """Return the neutral pairs that ship with the package: claims on the premise's subject that it does not decide."""
-    with resources.as_file(resources.files("corrigenda").joinpath(_NEUTRALS)) as path:
-        return read_pairs(path)
-
-
-def _sample(rows: list[Labelled], limit: int | None) -> list[Labelled]:
-    if limit is None or limit >= len(rows):
-        return rows
-    return random.Random(_SEED).sample(rows, limit)  # noqa: S311  # nothing secret
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
