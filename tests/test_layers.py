@@ -59,14 +59,14 @@ def imports(path: Path) -> Iterator[tuple[str, int, bool]]:
         for node in ast.walk(function)
     }
     for node in ast.walk(tree):
-        names = []
+        names: list[str] = []
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "corrigenda":
             whole = node.module.removeprefix("corrigenda").lstrip(".")
             names = [f"{whole}.{a.name}".strip(".") for a in node.names]
         elif isinstance(node, ast.Import):
             names = [a.name.removeprefix("corrigenda.") for a in node.names if a.name.startswith("corrigenda.")]
         for name in names:
-            yield name, node.lineno, id(node) in lazy
+            yield name, getattr(node, "lineno", 0), id(node) in lazy
 
 
 def top(module: str) -> str:

@@ -18,8 +18,9 @@ from corrigenda.stages.reassemble import reassemble
 from corrigenda.types import Edit, Entailment, Pair, PairFailure, Span
 
 ENTAIL, NEUTRAL, CONTRADICT = [0.98, 0.01, 0.01], [0.01, 0.98, 0.01], [0.01, 0.01, 0.98]
-FIVE_HILLS = [{"hypothesis_contains": "5 hills", "scores": CONTRADICT}, {"scores": ENTAIL}]
-REWRITE = {"stage": "correct", "reply": "Rome has seven hills."}
+Rules = list[dict[str, Any]]
+FIVE_HILLS: Rules = [{"hypothesis_contains": "5 hills", "scores": CONTRADICT}, {"scores": ENTAIL}]
+REWRITE: dict[str, Any] = {"stage": "correct", "reply": "Rome has seven hills."}
 S, C, U, N, F = (
     Verdict.SUPPORTED,
     Verdict.CONTRADICTED,
@@ -40,7 +41,7 @@ def make(chat: list[dict[str, Any]] | None, nli: list[dict[str, Any]] = FIVE_HIL
 
 
 def check(answer: str, *, chat: list[dict[str, Any]] | None = None, **more: Any) -> Report:
-    call = {key: more.pop(key) for key in ("question", "context") if key in more}
+    call: dict[str, Any] = {key: more.pop(key) for key in ("question", "context") if key in more}
     with make(chat, **more) as c:
         return c.check_sync(answer, **({"context": "Rome stands on seven hills."} | call))
 
@@ -114,7 +115,7 @@ def test_rewriter_that_fails_leaves_the_answer_and_says_so() -> None:
     assert all("not rewritten" in e.reason for e in report.edits)
 
 
-STILL_WRONG = [
+STILL_WRONG: Rules = [
     {"hypothesis_contains": "5 hills", "scores": CONTRADICT},
     {"hypothesis_contains": "6 hills", "scores": CONTRADICT},
     {"hypothesis_contains": "PWNED", "scores": NEUTRAL},
@@ -274,7 +275,7 @@ def test_asking_needs_a_question_and_a_model() -> None:
 # Asking -----------------------------------------------------------------------------------------------------------
 
 ANSWER = "Rome has 5 hills. It is in Italy."
-ASKED = [
+ASKED: Rules = [
     {"stage": "generate", "reply": ANSWER, "usage": {"prompt_tokens": 20, "completion_tokens": 10}},
     {"stage": "recall", "reply": "Rome stands on seven hills.", "usage": {"prompt_tokens": 30, "completion_tokens": 7}},
     REWRITE,
@@ -342,7 +343,7 @@ def test_recall_overlaps_generate() -> None:
 
 def test_claims_are_scored_while_the_answer_still_streams() -> None:
     answer = "Rome is old. Rome is in Italy. Rome is large. Rome is warm. Rome is on a river."
-    timed = [
+    timed: Rules = [
         {"stage": "generate", "reply": answer, "first_token_s": 0.05, "tokens_per_s": 50},
         {"stage": "recall", "reply": "Rome is an old city."},
     ]
@@ -436,7 +437,7 @@ def test_several_references_are_scored_like_windows() -> None:
         {"stage": "recall", "reply": "Rome is a city.", "times": 2},
         {"stage": "recall", "reply": "Rome stands on seven hills."},
     ]
-    nli = [
+    nli: Rules = [
         {"premise_contains": "seven", "hypothesis_contains": "5 hills", "scores": CONTRADICT},
         {"premise_contains": "seven", "scores": ENTAIL},
         {"scores": NEUTRAL},
@@ -488,7 +489,7 @@ def test_a_caller_that_is_cancelled_leaves_nothing_running() -> None:
     async def go() -> int:
         chat = ScriptedChat({"rules": [{**ASKED[0], "first_token_s": 30}, {**ASKED[1], "first_token_s": 30}]})
         c = Corrigenda(llm=chat, nli=ScriptedEntailer({"rules": FIVE_HILLS}), settings=Settings(llm="none"))
-        with pytest.raises(TimeoutError, match="^$"):
+        with pytest.raises(TimeoutError, match=r"^$"):
             await asyncio.wait_for(c.ask("What is Rome?"), 0.1)
         return len([t for t in asyncio.all_tasks() if t is not asyncio.current_task()])
 

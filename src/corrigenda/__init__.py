@@ -1,10 +1,10 @@
 """Corrigenda checks an LLM's answer claim by claim and rewrites only what is contradicted.
 
-    from corrigenda import Corrigenda
+from corrigenda import Corrigenda
 
-    with Corrigenda() as c:
-        report = c.check_sync("Rome has 5 hills.", context="Rome stands on seven hills.")
-    print(report.status, report.final_answer)
+with Corrigenda() as c:
+report = c.check_sync("Rome has 5 hills.", context="Rome stands on seven hills.")
+print(report.status, report.final_answer)
 """
 
 from __future__ import annotations

@@ -71,20 +71,24 @@ def _build(kind: Any, data: Any) -> Any:
         return None if data is None else _build(next(a for a in arguments if a is not type(None)), data)
     if kind is Span:
         return Span(int(data[0]), int(data[1]))
-    if origin is typing.Literal:
-        if data not in arguments:
-            raise ValueError(f"{data!r} is none of {arguments!r}")
-        return data
     if origin is tuple:
         return tuple(_build(arguments[0], item) for item in data)
-    if origin is not None and issubclass(origin, Mapping):
+    if isinstance(origin, type) and issubclass(origin, Mapping):
         return {str(k): _build(arguments[1], v) for k, v in data.items()}
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return kind(data)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         hints = typing.get_type_hints(kind)
         known = {f.name for f in dataclasses.fields(kind)}
         return kind(**{name: _build(hints[name], value) for name, value in data.items() if name in known})
+    return _scalar(kind, data)
+
+
+def _scalar(kind: Any, data: Any) -> Any:
+    if typing.get_origin(kind) is typing.Literal:
+        if data not in typing.get_args(kind):
+            raise ValueError(f"{data!r} is none of {typing.get_args(kind)!r}")
+        return data
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return kind(data)
     if kind is float:
         return float(data)
     if kind in (str, int, bool) and not isinstance(data, kind):
