@@ -338,7 +338,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 def test_a_model_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="none"):
+    with pytest.raises(ConfigError, match="llm 'none' is no chat model"):
         main(["--llm", "none", "--data", str(tmp_path / "d.jsonl")])
 
 

@@ -14,8 +14,13 @@ SOURCE = Path(__file__).parents[1] / "src" / "corrigenda"
 LAYERS = (
     ("types", "errors"),
     (
+        "concurrency",
+        "guards",
         "ports",
         "prompts",
+        "rewrites",
+        "streaming",
+        "terminal",
         "text",
         "sentences",
         "boundaries",
@@ -89,6 +94,8 @@ def test_a_module_imports_only_what_lies_below_it(name: str) -> None:
 SIDEWAYS = {
     ("types", "errors"),
     ("ports", "types"),
+    ("rewrites", "text"),
+    ("streaming", "sentences"),
     ("text", "boundaries"),
     ("text", "layout"),
     ("text", "sentences"),

@@ -347,7 +347,7 @@ def test_claims_are_scored_while_the_answer_still_streams() -> None:
         {"stage": "generate", "reply": answer, "first_token_s": 0.05, "tokens_per_s": 50},
         {"stage": "recall", "reply": "Rome is an old city."},
     ]
-    with make(timed) as c:
+    with make(timed, language="en") as c:
         report = c.ask_sync("What is Rome?")
     generate = next(t for t in report.timings if t.stage == "generate")
     entail = [t for t in report.timings if t.stage == "entail"]

@@ -10,6 +10,7 @@ print(report.status, report.final_answer)
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
@@ -74,6 +75,7 @@ class Corrigenda:
             progress=progress,
         )
         self._runner: _Runner | None = None
+        self._runner_lock = threading.Lock()
 
     async def ask(self, question: str, *, on_stage: Callable[[str, bool], None] | None = None) -> Report:
         """Answer `question`, check the answer, and return the report.
@@ -120,8 +122,8 @@ class Corrigenda:
 
     def close(self) -> None:
         """Do as `aclose`, and wait for it; also end the thread of the synchronous calls."""
-        runner = self._runner or _Runner()
-        self._runner = None
+        with self._runner_lock:
+            runner, self._runner = self._runner or _Runner(), None
         runner.run(self.aclose())
         runner.close()
 
@@ -164,9 +166,10 @@ class Corrigenda:
         )
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._runner is None:
-            self._runner = _Runner()
-        return self._runner.run(work)
+        with self._runner_lock:
+            self._runner = self._runner or _Runner()
+            runner = self._runner
+        return runner.run(work)
 
 
 def as_references(context: Context | None) -> tuple[Reference, ...] | None:
@@ -207,11 +210,22 @@ class _Runner:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
+        except concurrent.futures.CancelledError as exc:
+            raise CorrigendaError("the Corrigenda object was closed while this call was running") from exc
         except BaseException:
             future.cancel()  # Ctrl-C here must stop the work there
             raise
 
     def close(self) -> None:
+        """Cancel what is still running, so that no caller waits for ever, and end the thread."""
+
+        async def cancel_all() -> None:
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+
+        self.run(cancel_all())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 from typing import Any, cast
 
 from corrigenda import backends
@@ -43,27 +45,33 @@ class Loader:
         self._given_chat = chat
         self._given_entailer = entailer
         self._entailer = entailer
-        self._lock = asyncio.Lock()
+        self._lock = threading.RLock()
 
     async def tools(self, *, chat: bool) -> Tools:
         """Return the tools; with `chat`, the chat model is loaded now, else when it is first called.
 
         Raises ConfigError (MissingExtra among them) or ModelError when something cannot be loaded.
         """
-        async with self._lock:
+        # In a thread, under a lock of threads: loading takes seconds, and callers may be in several event loops.
+        entailer, model = self._entailer, self._chat()
+        if entailer is None or (chat and isinstance(model, LazyChat) and not model.loaded):
+            entailer = await asyncio.to_thread(self._load, model if chat else None)
+        return Tools(
+            chat=model,
+            entailer=entailer,
+            policy=self._policy or self._make_policy(entailer),
+            decomposer=self._decomposer or self._settings.decomposer,
+            prompts=self._prompts,
+            explain=getattr(entailer, "explain", None),
+        )
+
+    def _load(self, model: ChatModel | None) -> Entailer:
+        with self._lock:
             if self._entailer is None:
-                self._entailer = await asyncio.to_thread(self._load_entailer)
-            model = self._chat()
-            if chat and isinstance(model, LazyChat):
-                await model.load()
-            return Tools(
-                chat=model,
-                entailer=self._entailer,
-                policy=self._policy or self._make_policy(self._entailer),
-                decomposer=self._decomposer or self._settings.decomposer,
-                prompts=self._prompts,
-                explain=getattr(self._entailer, "explain", None),
-            )
+                self._entailer = self._load_entailer()
+            if isinstance(model, LazyChat):
+                model.load_now()
+            return self._entailer
 
     async def aclose(self) -> None:
         """Close what was loaded here, and nothing that the caller gave."""
@@ -80,15 +88,18 @@ class Loader:
 
     def _chat_for(self, spec: str) -> ChatModel:
         """Return the one chat model of this spec, not loaded yet; the verifier shares it."""
-        if spec not in self._chats:
-            lazy = LazyChat(spec, lambda: self._load_chat(spec))
-            self._chats[spec] = lazy
-            self._own[f"chat {spec}"] = lazy
-        return self._chats[spec]
+        with self._lock:
+            if spec not in self._chats:
+                lazy = LazyChat(spec, lambda: self._load_chat(spec))
+                self._chats[spec] = lazy
+                self._own[f"chat {spec}"] = lazy
+            return self._chats[spec]
 
     def _load_chat(self, spec: str) -> ChatModel:
         s = self._settings
         kind, _, rest = spec.partition(":")
+        if kind == "none":
+            raise ConfigError("a chat model is needed here, but llm is 'none'; name one with --llm")
         if kind == "openai":
             return cast(
                 ChatModel,
@@ -168,25 +179,29 @@ class LazyChat:
         self._spec = spec
         self._factory = factory
         self._model: ChatModel | None = None
-        self._lock = asyncio.Lock()
+        self._lock = threading.Lock()
 
     @property
     def name(self) -> str:
         """The model's name, or the spec while it is not loaded."""
         return self._spec if self._model is None else self._model.name
 
+    @property
+    def loaded(self) -> bool:
+        """Whether the model is in memory."""
+        return self._model is not None
+
     async def load(self) -> ChatModel:
         """Load the model in a thread, once. Raises what the backend raises."""
-        async with self._lock:
-            if self._model is None:
-                self._model = await asyncio.to_thread(self._factory)
-            return self._model
+        model = self._model
+        return model if model is not None else await asyncio.to_thread(self.load_now)
 
     def load_now(self) -> ChatModel:
-        """Load the model in the calling thread; for callers that are off the event loop already."""
-        if self._model is None:
-            self._model = self._factory()
-        return self._model
+        """Load the model in the calling thread, once; for callers that are off the event loop already."""
+        with self._lock:
+            if self._model is None:
+                self._model = self._factory()
+            return self._model
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Load if need be, then complete."""
@@ -195,8 +210,10 @@ class LazyChat:
     async def stream(self, request: ChatRequest) -> AsyncIterator[Delta]:
         """Load if need be, then stream."""
         model = await self.load()
-        async for delta in model.stream(request):
-            yield delta
+        # Closing matters: a caller that stops early must not leave the model working.
+        async with aclosing(model.stream(request)) as deltas:  # type: ignore[type-var]
+            async for delta in deltas:
+                yield delta
 
     async def label_logprobs(self, request: ChatRequest, labels: Sequence[str]) -> tuple[float, ...]:
         """Load if need be, then score. The loaded model must satisfy LabelScorer (AttributeError otherwise)."""

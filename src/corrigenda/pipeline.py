@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 from corrigenda.errors import BackendError, InputError
 from corrigenda.run import Options, Run, Tools
-from corrigenda.text import detect_language
 from corrigenda.types import Reference, Report
+from corrigenda.windows import is_blank
 
 __all__ = ["Options", "Tools", "ask", "check"]
 
@@ -26,11 +26,10 @@ async def ask(question: str, tools: Tools, options: Options) -> Report:
     Raises InputError when the question is blank or there is no chat model, and BackendError when not even the
     beginning of an answer could be had.
     """
-    if not question.strip():
-        raise InputError("the question is empty; give the text of a question")
+    _require_text("question", question)
     if tools.chat is None:
         raise InputError("asking needs a chat model; set llm (for instance --llm openai:gpt-4o-mini)")
-    run = Run(question=question, tools=tools, options=options, language=_language(options, question))
+    run = Run(question=question, tools=tools, options=options)
     try:
         async with asyncio.TaskGroup() as group:
             scoring = group.create_task(run.score(group.create_task(run.recall(question))))
@@ -40,7 +39,7 @@ async def ask(question: str, tools: Tools, options: Options) -> Report:
     except* BackendError as failures:
         # Only generate lets one out, and then there is no answer to lose; the group has cancelled the rest.
         raise failures.exceptions[0] from None
-    if completion.refusal is not None or not run.answer.strip():
+    if is_blank(run.answer):
         return run.without_answer(completion)
     return await run.finish()
 
@@ -58,11 +57,10 @@ async def check(
     Raises InputError when the answer or a given question is blank. With neither usable references nor a
     question and a chat model, every claim is `unverified` and a warning says why.
     """
-    if not answer.strip():
-        raise InputError("the answer is empty: there is nothing to check; give the text of an answer")
-    if question is not None and not question.strip():
-        raise InputError("the question is empty; leave it out or give its text")
-    run = Run(question=question, tools=tools, options=options, language=_language(options, answer), answer=answer)
+    _require_text("answer", answer)
+    if question is not None:
+        _require_text("question", question)
+    run = Run(question=question, tools=tools, options=options, answer=answer)
     async with asyncio.TaskGroup() as group:
         found = group.create_task(run.given(references, question))
         scoring = group.create_task(run.score(found))
@@ -72,5 +70,9 @@ async def check(
     return await run.finish()
 
 
-def _language(options: Options, text: str) -> str:
-    return detect_language(text) if options.language == "auto" else options.language
+def _require_text(what: str, value: object) -> None:
+    """Raise InputError unless `value` is a text with something in it."""
+    if not isinstance(value, str):
+        raise InputError(f"the {what} must be a text, got {type(value).__name__}")
+    if is_blank(value):
+        raise InputError(f"the {what} is empty; give its text")

@@ -10,12 +10,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
+from corrigenda.concurrency import Deadline, Late
 from corrigenda.errors import BackendError
-from corrigenda.policies import Policy
+from corrigenda.guards import require_finite, require_fitting, told
+from corrigenda.policies import DEFAULT_CEILING, DEFAULT_FLOOR, Fixed, Policy
 from corrigenda.ports import ChatModel, Entailer
 from corrigenda.prompts import LANGUAGES, Prompts
 from corrigenda.prompts import load as load_prompts
-from corrigenda.sentences import SentenceStream, split_sentences
+from corrigenda.sentences import split_sentences
 from corrigenda.stages import correct as correction
 from corrigenda.stages import generate as generation
 from corrigenda.stages import recall as recollection
@@ -24,9 +26,12 @@ from corrigenda.stages.decompose import Decomposer, DeterministicDecomposer, mak
 from corrigenda.stages.entail import Scored, ScoredClaim, score_claims, score_texts
 from corrigenda.stages.reassemble import reassemble
 from corrigenda.status import status_of
+from corrigenda.streaming import Splitter
+from corrigenda.text import detect_language
 from corrigenda.trace import MeteredChat, Trace
 from corrigenda.types import (
     AtomicClaim,
+    ChatRequest,
     Claim,
     Completion,
     Decision,
@@ -37,8 +42,11 @@ from corrigenda.types import (
     Status,
     TokenUsage,
 )
+from corrigenda.windows import is_blank
 
 NO_TIME = "not checked: the time limit was reached"
+LANGUAGE_SAMPLE = 100
+"""Code points of an answer from which its language is told, in both modes, so that both split it alike."""
 CHUNK = 8
 """Claims per call of the verifier under a deadline, so that what was scored before it stands."""
 
@@ -81,7 +89,6 @@ class Run:
     question: str | None
     tools: Tools
     options: Options
-    language: str
     answer: str = ""
     sentences: list[Sentence] = field(default_factory=list)
     references: tuple[Reference, ...] = ()
@@ -92,24 +99,29 @@ class Run:
     def __post_init__(self) -> None:
         """Start the clock and make what belongs to this report alone."""
         self.trace = Trace(on_stage=self.options.on_stage)
-        loop = asyncio.get_running_loop()
-        self.deadline = None if self.options.timeout is None else loop.time() + self.options.timeout
-        self.prompts = self.tools.prompts or load_prompts(self.language if self.language in LANGUAGES else "en")
+        self.deadline = Deadline.after(self.options.timeout)
         self.chat = None if self.tools.chat is None else MeteredChat(self.tools.chat, self.trace)
+        self.trace.warn(*getattr(self.tools.entailer, "warnings", ()))
+        self._queue: asyncio.Queue[Sequence[AtomicClaim] | None] = asyncio.Queue()
+        self._splitting: list[asyncio.Task[None]] = []
+        self._speak(self.answer or self.question or "")
+
+    def _speak(self, text: str) -> None:
+        """Set the language of the prompts and the sentences: the one asked for, or that of the text's beginning."""
+        asked = self.options.language
+        self.language = detect_language(text[:LANGUAGE_SAMPLE]) if asked == "auto" else asked
+        self.prompts = self.tools.prompts or load_prompts(self.language if self.language in LANGUAGES else "en")
         kind = self.tools.decomposer
         self.decomposer = (
             make_decomposer(kind, self.chat, self.prompts, self.language) if isinstance(kind, str) else kind
         )
         self.fallback = DeterministicDecomposer(self.prompts, self.language)
-        self._queue: asyncio.Queue[Sequence[AtomicClaim] | None] = asyncio.Queue()
-        self._splitting: list[asyncio.Task[None]] = []
 
     # 1. generate ------------------------------------------------------------------------------------------------
 
     async def generate(self, question: str, group: asyncio.TaskGroup) -> Completion:
         """Stream the answer; hand each finished sentence on at once. Raises BackendError if nothing came."""
         assert self.chat is not None
-        stream = SentenceStream(self.language)
         request = generation.request(
             question,
             self.prompts,
@@ -118,26 +130,41 @@ class Run:
             max_tokens=self.options.max_answer_tokens,
             seed=self.options.seed,
         )
+        splitter = Splitter(self._begin, lambda found: self._hand_on(found, group))
         completion = Completion(text="", finish_reason="other")
         try:
             with self.trace.stage("generate"):
-                async with asyncio.timeout_at(self.deadline):
-                    async for delta in generation.generate(self.chat, request):
-                        self.answer += delta.text
-                        self._hand_on(stream.feed(delta.text), group)
-                        completion = delta.completion or completion
-        except BackendError as exc:
-            if not self.answer.strip():
-                raise
-            self.problem = f"the answer is incomplete: {exc}"
-        except TimeoutError:
+                completion = await self.deadline.bound(self._stream(self.chat, request, splitter))
+        except Late:
+            self.problem = None if self.answer.strip() else "the time limit was reached before an answer came"
             self.trace.warn("the answer is incomplete: the time limit was reached while it was being generated")
+        except Exception as exc:  # a chat model of the caller's own may raise anything
+            if not self.answer.strip():
+                raise exc if isinstance(exc, BackendError) else BackendError(told(exc)) from exc
+            self.problem = f"the answer is incomplete: {told(exc)}"
         if completion.finish_reason == "length":
             self.trace.warn(f"the answer was cut off at its cap of {self.options.max_answer_tokens} tokens")
-        self._hand_on(stream.finish(), group)
+        splitter.finish()
         return completion
 
+    async def _stream(self, chat: ChatModel, request: ChatRequest, splitter: Splitter) -> Completion:
+        completion = Completion(text="", finish_reason="other")
+        async for delta in generation.generate(chat, request):
+            self.answer += delta.text
+            splitter.feed(delta.text)
+            completion = delta.completion or completion
+        return completion
+
+    def _begin(self, sample: str, last: bool) -> str | None:
+        """Return the language of the answer that begins with `sample`; None while more of it is needed to tell."""
+        if self.options.language == "auto":
+            if len(sample) < LANGUAGE_SAMPLE and not last:
+                return None
+            self._speak(sample or self.question or "")
+        return self.language
+
     def _hand_on(self, sentences: Sequence[Sentence], group: asyncio.TaskGroup) -> None:
+        """Take finished sentences of a streaming answer, and begin to decompose them."""
         for sentence in sentences:
             self.sentences.append(sentence)
             self._splitting.append(group.create_task(self._decompose_sentence(sentence, self.answer)))
@@ -148,8 +175,9 @@ class Run:
         """Turn one sentence of a streaming answer into claims; whatever breaks, it is not left without one."""
         with self.trace.stage("decompose"):
             try:
-                async with asyncio.timeout_at(self.deadline):
-                    claims = await self.decomposer.decompose_sentence(sentence, context, self.trace.warn)
+                work = self.decomposer.decompose_sentence(sentence, context, self.trace.warn)
+                claims = await self.deadline.bound(work)
+                require_fitting(claims, [sentence], len(context))
             except Exception as exc:  # a decomposer of the caller's own may raise anything
                 self._warn_fallback(exc)
                 claims = await self.fallback.decompose_sentence(sentence, context)
@@ -159,8 +187,8 @@ class Run:
         """Turn the whole answer into claims, with one call at most."""
         with self.trace.stage("decompose"):
             try:
-                async with asyncio.timeout_at(self.deadline):
-                    found = await self.decomposer.decompose(self.answer, self.question)
+                found = await self.deadline.bound(self.decomposer.decompose(self.answer, self.question))
+                require_fitting(found.claims, found.sentences, len(self.answer))
             except Exception as exc:  # as above
                 self._warn_fallback(exc)
                 found = await self.fallback.decompose(self.answer, self.question)
@@ -169,12 +197,13 @@ class Run:
         self._queue.put_nowait(found.claims)
 
     def _warn_fallback(self, exc: Exception) -> None:
-        why = "the time limit was reached" if isinstance(exc, TimeoutError) else _told(exc)
+        why = "the time limit was reached" if isinstance(exc, Late) else told(exc)
         self.trace.warn(f"decompose: {why}; the deterministic decomposer was used instead")
 
     async def close_claims(self) -> None:
         """Wait for the sentences in hand and say that no more claims will come."""
-        await asyncio.gather(*self._splitting)
+        for task in self._splitting:
+            await task
         self._queue.put_nowait(None)
 
     # 3. recall --------------------------------------------------------------------------------------------------
@@ -184,8 +213,8 @@ class Run:
         assert self.chat is not None
         try:
             with self.trace.stage("recall"):
-                async with asyncio.timeout_at(self.deadline):
-                    self.references, warnings = await recollection.recall(
+                self.references, warnings = await self.deadline.bound(
+                    recollection.recall(
                         question,
                         self.chat,
                         self.prompts,
@@ -193,11 +222,12 @@ class Run:
                         max_tokens=self.options.max_reference_tokens,
                         seed=self.options.seed,
                     )
+                )
             self.trace.warn(*warnings)
-        except TimeoutError:
+        except Late:
             return NO_TIME
         except Exception as exc:  # a chat model of the caller's own may raise anything
-            self.problem = f"recall failed: {_told(exc)}"
+            self.problem = f"recall failed: {told(exc)}"
             return self.problem
         return None
 
@@ -206,7 +236,7 @@ class Run:
         if references is None and question is not None and self.chat is not None:
             return await self.recall(question)
         self.references = tuple(references or ())
-        if not any(r.text.strip() for r in self.references):
+        if all(is_blank(r.text) for r in self.references):
             self.trace.warn(
                 "there is nothing to check against: give a context that is not empty, or a question and a chat model"
             )
@@ -229,25 +259,25 @@ class Run:
         self.scored.sort(key=lambda s: (s.claim.sentence, s.claim.span or (0, 0)))
 
     async def _score(self, claims: Sequence[AtomicClaim], missing: str | None) -> list[ScoredClaim]:
-        if missing == NO_TIME:
-            return [_unscored(claim, reason=NO_TIME) for claim in claims]
-        if missing is not None:
+        if missing is not None and missing != NO_TIME:
             return [_unscored(claim, failure=missing) for claim in claims]
-        size = len(claims) if self.deadline is None else CHUNK
+        size = len(claims) if self.deadline.at is None else CHUNK
         done: list[ScoredClaim] = []
         for start in range(0, len(claims), size):
-            done += await self._score_chunk(claims[start : start + size])
+            chunk = claims[start : start + size]
+            late = missing == NO_TIME or self.deadline.passed
+            done += [_unscored(c, reason=NO_TIME) for c in chunk] if late else await self._score_chunk(chunk)
         return done
 
     async def _score_chunk(self, claims: Sequence[AtomicClaim]) -> list[ScoredClaim]:
         try:
             with self.trace.stage("entail"):
-                async with asyncio.timeout_at(self.deadline):
-                    scored = await score_claims(claims, self.references, self.tools.entailer, language=self.language)
-        except TimeoutError:
+                work = score_claims(claims, self.references, self.tools.entailer, language=self.language)
+                scored = await self.deadline.bound(work)
+        except Late:
             return [_unscored(claim, reason=NO_TIME) for claim in claims]
         except Exception as exc:  # a verifier of the caller's own may raise anything
-            return [_unscored(claim, failure=_told(exc)) for claim in claims]
+            return [_unscored(claim, failure=told(exc)) for claim in claims]
         if any(s.scores is not None or s.failure is not None for s in scored):
             self.trace.count("entail", TokenUsage())
         return scored
@@ -256,53 +286,71 @@ class Run:
 
     async def finish(self) -> Report:
         """Decide, correct what is contradicted, and put the answer back together."""
-        with self.trace.stage("decide"):
-            claims, decided = decide(self.scored, self.tools.policy, self.tools.explain)
-        self.trace.warn(*decided.warnings)
+        claims, decision = self._decide()
         edits: tuple[Edit, ...] = ()
         flagged = correction.flagged_sentences(self.sentences, claims)
         if flagged:
             with self.trace.stage("correct"):
-                edits = await self._correct(flagged, claims)
+                edits = await self._correct(flagged, claims, decision)
         with self.trace.stage("reassemble"):
             final = reassemble(self.answer, edits)
         status, reason = status_of(claims, edits)
         if self.problem is not None:
             status, reason = Status.FAILED, self.problem
-        decision = decided.decision if any(c.scores is not None for c in claims) else None
         return self._report(final, status, reason, claims, edits, decision)
 
-    async def _correct(self, flagged: Sequence[correction.Flagged], claims: Sequence[Claim]) -> tuple[Edit, ...]:
+    def _decide(self) -> tuple[tuple[Claim, ...], Decision | None]:
+        with self.trace.stage("decide"):
+            try:
+                claims, decided = decide(self.scored, self.tools.policy, self.tools.explain)
+                require_finite(decided.decision)
+            except Exception as exc:  # a policy of the caller's own may raise anything
+                self.problem = f"the policy failed: {told(exc)}"
+                failed = [_unscored(s.claim, failure=self.problem) for s in self.scored]
+                return decide(failed, Fixed())[0], None
+        self.trace.warn(*decided.warnings)
+        return claims, decided.decision if any(c.scores is not None for c in claims) else None
+
+    async def _correct(
+        self, flagged: Sequence[correction.Flagged], claims: Sequence[Claim], decision: Decision | None
+    ) -> tuple[Edit, ...]:
+        tau = None if decision is None else decision.tau
         try:
-            async with asyncio.timeout_at(self.deadline):
-                edits = await correction.correct(
-                    flagged, claims, self.chat, self.prompts, recheck=self._recheck, split=self._hypotheses
-                )
-        except TimeoutError:
+            work = correction.correct(
+                flagged,
+                claims,
+                self.chat,
+                self.prompts,
+                recheck=self._recheck,
+                split=self._split,
+                # As firm as the report's own threshold, where that is neither negative nor out of reach.
+                needed=min(max(tau or 0.0, DEFAULT_FLOOR), DEFAULT_CEILING),
+            )
+            edits = await self.deadline.bound(work)
+        except Late:
             edits = tuple(correction.refused(f, correction.NO_TIME) for f in flagged)
         except Exception as exc:  # as in the other stages
-            edits = tuple(correction.refused(f, f"not rewritten: {_told(exc)}") for f in flagged)
+            edits = tuple(correction.refused(f, f"not rewritten: {told(exc)}") for f in flagged)
         return correction.settle_unrepaired(self.answer, edits, self.sentences, self.prompts, self.options.unrepaired)
 
     async def _recheck(self, hypotheses: Sequence[str]) -> Sequence[Scored]:
         self.trace.count("entail", TokenUsage())
         return await score_texts(hypotheses, self.references, self.tools.entailer, language=self.language)
 
-    def _hypotheses(self, sentence: Sentence, rewrite: str) -> Sequence[str]:
-        """Return what the verifier reads of a rewrite: its claims, made by rule, with their subjects named."""
+    def _split(self, sentence: Sentence, rewrite: str) -> Sequence[AtomicClaim]:
+        """Return the claims of a rewrite, made by rule, with their subjects named from what stands before it."""
         before = self.fallback.before(sentence, self.answer)
-        parts = split_sentences(rewrite, self.language)
-        claims = [c.text for part in parts for c in self.fallback.claims(part, before) if c.checkable]
-        return claims or [rewrite]
+        return [c for part in split_sentences(rewrite, self.language) for c in self.fallback.claims(part, before)]
+
+    # The report -------------------------------------------------------------------------------------------------
 
     def without_answer(self, completion: Completion) -> Report:
         """Report that the model gave no answer to check."""
+        status, reason = Status.FAILED, self.problem or "the model gave an empty answer"
         if completion.refusal is not None or completion.finish_reason in ("refusal", "content_filter"):
             status, reason = Status.ABSTAINED, "the model refused to answer"
         elif completion.finish_reason == "length":
-            status, reason = Status.FAILED, "the model reached its token cap before it gave a visible answer"
-        else:
-            status, reason = Status.FAILED, "the model gave an empty answer"
+            reason = "the model reached its token cap before it gave a visible answer"
         return self._report(self.answer, status, reason, (), (), None)
 
     def _report(
@@ -334,10 +382,6 @@ class Run:
             },
             warnings=tuple(self.trace.warnings),
         )
-
-
-def _told(exc: Exception) -> str:
-    return str(exc) if isinstance(exc, BackendError) else f"{type(exc).__name__}: {exc}"
 
 
 def _unscored(claim: AtomicClaim, *, failure: str | None = None, reason: str | None = None) -> ScoredClaim:

@@ -33,14 +33,21 @@ class Trace:
     def stage(self, name: str) -> Iterator[None]:
         """Record how long the block took under `name`, also when it fails."""
         begun = self.now()
-        if self.on_stage is not None:
-            self.on_stage(name, True)
+        self._tell(name, True)
         try:
             yield
         finally:
             self.timings.append(Timing(stage=name, start_s=begun, end_s=self.now()))
-            if self.on_stage is not None:
-                self.on_stage(name, False)
+            self._tell(name, False)
+
+    def _tell(self, name: str, begins: bool) -> None:
+        if self.on_stage is None:
+            return
+        try:
+            self.on_stage(name, begins)
+        except Exception as exc:  # a display of the caller's own may raise anything; the report goes on without it
+            self.on_stage = None
+            self.warn(f"progress display: {type(exc).__name__}: {exc}; it is not told any more")
 
     def merged_timings(self) -> tuple[Timing, ...]:
         """Return the timings by start, overlapping ones of the same stage joined into one."""

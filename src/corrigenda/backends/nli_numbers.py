@@ -32,6 +32,8 @@ class NumberChecked:
         bounds = getattr(inner, "bounds", None)
         self.bounds: tuple[float, float] | None = bounds
         """Floor and ceiling for the policy `bounded`, where the inner verifier was calibrated with some."""
+        self.warnings: tuple[str, ...] = tuple(getattr(inner, "warnings", ()))
+        """What users of the inner verifier should know."""
 
     @property
     def name(self) -> str:

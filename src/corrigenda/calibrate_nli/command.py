@@ -52,14 +52,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 async def _run(arguments: argparse.Namespace) -> Refit:
+    if arguments.llm == "none":
+        raise ConfigError("llm 'none' is no chat model; name the one to calibrate, such as local:FILE.gguf")
     # The verifier named here is never asked: it only keeps the loader from loading another model for it.
     settings = load({"llm": arguments.llm, "nli": f"chat:{arguments.llm}"}, config_file=arguments.config).settings
     with Progress() as progress:
         loader = Loader(settings, progress=progress.download)
         try:
-            lazy = (await loader.tools(chat=True)).chat
-            if not isinstance(lazy, LazyChat):
-                raise ConfigError(f"llm {arguments.llm!r} is no chat model that could be calibrated")
+            lazy = cast(LazyChat, (await loader.tools(chat=True)).chat)
             return await refit(
                 cast(LabelScorer, await lazy.load()),
                 arguments.data,

@@ -1,30 +1,33 @@
 """Stage 6: contradicted claims + reference → rewritten sentences, each checked before it is accepted.
 
 One request per sentence, whatever the number of its contradicted claims; all requests run at the same time;
-all rewrites are put to the same verifier in one call. A rewrite goes in only when the verifier says that none
-of its claims is contradicted and at least one is entailed; anything else leaves the sentence as it was.
+all rewrites are put to the same verifier in one call. A rewrite goes in only when the verifier finds everything
+entailed that it states anew, firmly enough, and when it still makes the sentence's supported claims and brings no
+markup of its own; anything else leaves the sentence as it was.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from corrigenda.concurrency import together
 from corrigenda.errors import BackendError
+from corrigenda.policies import TOLERANCE
 from corrigenda.ports import ChatModel
 from corrigenda.prompts import Prompts
 from corrigenda.replies import unwrap_rewrite
+from corrigenda.rewrites import foreign_markup, lost_claim
 from corrigenda.stages.entail import Scored
 from corrigenda.text import fit_rewrite, removal_spans
-from corrigenda.types import ChatRequest, Claim, Edit, Message, Sentence, Span, Verdict
+from corrigenda.types import AtomicClaim, ChatRequest, Claim, Completion, Edit, Message, Sentence, Span, Verdict
 
 Unrepaired = Literal["keep", "hedge", "remove"]
 Recheck = Callable[[Sequence[str]], Awaitable[Sequence[Scored]]]
 """Scores hypotheses against the report's references, with the report's verifier."""
-Split = Callable[[Sentence, str], Sequence[str]]
-"""Splits the rewrite of a sentence into hypotheses that stand alone in that sentence's place, without a model."""
+Split = Callable[[Sentence, str], Sequence[AtomicClaim]]
+"""Splits the rewrite of a sentence into claims that stand alone in that sentence's place, without a model."""
 
 NO_MODEL = "not rewritten: no chat model was given (set --llm)"
 NO_TIME = "not rewritten: the time limit was reached"
@@ -80,22 +83,37 @@ async def correct(
     *,
     recheck: Recheck,
     split: Split,
+    needed: float,
 ) -> tuple[Edit, ...]:
-    """Return one edit per flagged sentence, accepted or not, with the reason. Never raises BackendError."""
+    """Return one edit per flagged sentence, accepted or not, with the reason. Never raises BackendError.
+
+    `needed` is the P(entailment), from 0 to 1, from which on the verifier's word for a rewrite counts.
+    """
     if chat is None:
         return tuple(refused(f, NO_MODEL) for f in flagged)
-    proposals = await asyncio.gather(*(_propose(f, claims, chat, prompts) for f in flagged))
-    parts = [
-        list(split(f.sentence, p.after)) if p.after is not None and p.accepted else []
+    proposals = await together([_propose(f, claims, chat, prompts) for f in flagged])
+    stated = [
+        _to_check(split(f.sentence, p.after), f, claims) if p.accepted and p.after is not None else []
         for f, p in zip(flagged, proposals, strict=True)
     ]
-    scored = await recheck([hypothesis for part in parts for hypothesis in part]) if any(parts) else []
+    scored = await recheck([text for texts in stated for text in texts]) if any(stated) else []
     edits = []
     position = 0
-    for proposal, part in zip(proposals, parts, strict=True):
-        edits.append(_judge(proposal, scored[position : position + len(part)]) if proposal.accepted else proposal)
-        position += len(part)
+    for proposal, texts in zip(proposals, stated, strict=True):
+        part = scored[position : position + len(texts)]
+        edits.append(_judge(proposal, part, needed) if proposal.accepted else proposal)
+        position += len(texts)
     return tuple(edits)
+
+
+def _to_check(parts: Sequence[AtomicClaim], flagged: Flagged, claims: Sequence[Claim]) -> list[str]:
+    """Return what a rewrite states anew, as hypotheses: all its claims but those that the sentence made already.
+
+    A claim of the sentence that was not contradicted may stay as it is, checkable or not. Whatever else the
+    rewrite says, in whatever form, is put to the verifier. At least one text is returned.
+    """
+    own = {c.text for c in claims if c.sentence == flagged.sentence.index and c.verdict is not Verdict.CONTRADICTED}
+    return [part.text for part in parts if part.text not in own] or [part.text for part in parts]
 
 
 def refused(flagged: Flagged, reason: str, after: str | None = None) -> Edit:
@@ -117,32 +135,52 @@ async def _propose(flagged: Flagged, claims: Sequence[Claim], chat: ChatModel, p
         completion = await chat.complete(request(flagged, claims, prompts))
     except BackendError as exc:
         return refused(flagged, f"not rewritten: {exc}")
+    why, after = _read(completion, flagged.sentence.text, prompts)
+    objection = why or _objection(flagged, claims, after)
+    return replace(refused(flagged, objection or "", after or None), accepted=not objection)
+
+
+def _read(completion: Completion, before: str, prompts: Prompts) -> tuple[str, str]:
+    """Return why the reply holds no rewrite of the sentence `before` (or nothing), and the rewrite (or nothing)."""
     if completion.refusal is not None or completion.finish_reason in ("refusal", "content_filter"):
-        return refused(flagged, "not rewritten: the model refused")
+        return "not rewritten: the model refused", ""
     if completion.finish_reason == "length":
-        return refused(flagged, "not rewritten: the model's rewrite was cut off")
-    rewrite = unwrap_rewrite(completion.text, prompts, source=flagged.sentence.text)
+        return "not rewritten: the model's rewrite was cut off", ""
+    rewrite = unwrap_rewrite(completion.text, prompts, source=before)
     if rewrite is None:
-        return refused(flagged, "not rewritten: the model gave an empty reply or a refusal")
+        return "not rewritten: the model gave an empty reply or a refusal", ""
+    return "", fit_rewrite(before, rewrite)
+
+
+def _objection(flagged: Flagged, claims: Sequence[Claim], after: str) -> str | None:
+    """Return why a rewrite is not even worth the verifier's time, or None."""
     before = flagged.sentence.text
-    after = fit_rewrite(before, rewrite)
     if after == before:
-        return refused(flagged, "not rewritten: the model gave the sentence back unchanged")
+        return "not rewritten: the model gave the sentence back unchanged"
     if len(after.split()) > 2 * len(before.split()) + 12:
-        return refused(flagged, "not rewritten: the reply is far longer than the sentence (chatter)", after)
-    return replace(refused(flagged, "", after), accepted=True)
+        return "not rewritten: the reply is far longer than the sentence (chatter)"
+    markup = foreign_markup(before, after)
+    if markup is not None:
+        return f"not rewritten: the reply brings markup of its own ({markup!r})"
+    kept = [c.text for c in claims if c.sentence == flagged.sentence.index and c.verdict is Verdict.SUPPORTED]
+    lost = lost_claim(kept, before, after)
+    return None if lost is None else f"not rewritten: the reply no longer says what is supported ({lost!r})"
 
 
-def _judge(edit: Edit, scored: Sequence[Scored]) -> Edit:
-    """Accept the rewrite only if the verifier agrees with it."""
-    labels = [s.scores.label for s in scored if s.scores is not None]
-    failures = [s.failure for s in scored if s.failure is not None]
-    if failures:
-        reason = f"rewrite not accepted: it could not be checked ({failures[0]})"
-    elif "contradiction" in labels:
+def _judge(edit: Edit, scored: Sequence[Scored], needed: float) -> Edit:
+    """Accept the rewrite only if the verifier agrees with all that it states anew."""
+    problems = [s.failure or s.reason or "no score" for s in scored if s.scores is None]
+    scores = [s.scores for s in scored if s.scores is not None]
+    weakest = min((s.entailment for s in scores), default=0.0)
+    if problems or not scores:
+        why = problems[0] if problems else "it states nothing"
+        reason = f"rewrite not accepted: it could not be checked ({why})"
+    elif any(s.label == "contradiction" for s in scores):
         reason = "rewrite not accepted: the reference still contradicts it"
-    elif "entailment" not in labels:
-        reason = "rewrite not accepted: the reference does not support it"
+    elif any(s.label != "entailment" for s in scores):
+        reason = "rewrite not accepted: the reference does not support all of it"
+    elif weakest < needed - TOLERANCE:
+        reason = f"rewrite not accepted: entailment of {weakest:.3f} does not reach {needed:.3f}"
     else:
         return replace(edit, reason="rewritten; the verifier finds it supported by the reference")
     return replace(edit, accepted=False, reason=reason)

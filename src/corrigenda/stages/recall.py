@@ -7,12 +7,12 @@ beside generate, so that it adds no time of its own.
 
 from __future__ import annotations
 
-import asyncio
-
+from corrigenda.concurrency import together
 from corrigenda.errors import BackendError, BadReply
 from corrigenda.ports import ChatModel
 from corrigenda.prompts import Prompts
-from corrigenda.types import ChatRequest, Message, Reference
+from corrigenda.replies import is_abstention, is_refusal
+from corrigenda.types import ChatRequest, Completion, Message, Reference
 
 MAX_TOKENS = 96
 """About twice the mean length of the paper's answers (42 tokens): a longer reference costs more than the answer."""
@@ -50,10 +50,10 @@ async def recall(
     max_tokens: int = MAX_TOKENS,
     seed: int | None = None,
 ) -> tuple[tuple[Reference, ...], tuple[str, ...]]:
-    """Return `references` independent references and warnings. Raises BackendError when none could be had.
+    """Return `references` independent references and warnings. Raises BackendError when every call failed.
 
-    The references are drawn at the same time, each in its own context, with its own seed. One that fails or is
-    empty is left out with a warning, as long as another one is there.
+    The references are drawn at the same time, each in its own context, with its own seed. One that fails, is
+    empty, or in which the model says that it does not know, is left out with a warning; so there may be none.
     """
     temperature = 0.0 if references == 1 else SAMPLING_TEMPERATURE
     asks = [
@@ -66,20 +66,29 @@ async def recall(
         )
         for i in range(references)
     ]
-    results = await asyncio.gather(*(chat.complete(ask) for ask in asks), return_exceptions=True)
+    results = await together([_one(chat, ask) for ask in asks])
     found: list[Reference] = []
-    problems: list[BackendError] = []
+    warnings: list[str] = []
+    failures = [result for result in results if isinstance(result, BackendError)]
     for result in results:
         if isinstance(result, BackendError):
-            problems.append(result)
-        elif isinstance(result, BaseException):
-            raise result
-        elif not result.text.strip():
-            problems.append(BadReply(f"recall gave an empty reference (finish reason {result.finish_reason!r})"))
+            warnings.append(f"recall: a reference is missing: {result}")
+        elif is_refusal(result.text, prompts) or is_abstention(result.text, prompts) or result.refusal is not None:
+            warnings.append("recall: a reference is missing: the model says that it does not know, or refuses")
         else:
-            found.append(
-                Reference(text=result.text.strip(), source="recall", truncated=result.finish_reason == "length")
-            )
-    if not found and problems:
-        raise problems[0]
-    return tuple(found), tuple(f"recall: a reference is missing: {problem}" for problem in problems)
+            text, truncated = result.text.strip(), result.finish_reason == "length"
+            found.append(Reference(text=text, source="recall", truncated=truncated))
+    if len(failures) == len(results):
+        raise failures[0]
+    return tuple(found), tuple(warnings)
+
+
+async def _one(chat: ChatModel, ask: ChatRequest) -> Completion | BackendError:
+    """Return the reply, or the failure as a value: the other references may still come."""
+    try:
+        completion = await chat.complete(ask)
+    except BackendError as exc:
+        return exc
+    if not completion.text.strip() and completion.refusal is None:
+        return BadReply(f"recall gave an empty reference (finish reason {completion.finish_reason!r})")
+    return completion
