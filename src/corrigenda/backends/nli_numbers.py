@@ -20,6 +20,7 @@ _REST = (1 - CONFIDENCE) / 2
 _BY_KIND = {
     "agree": Entailment(entailment=CONFIDENCE, neutral=_REST, contradiction=_REST),
     "conflict": Entailment(entailment=_REST, neutral=_REST, contradiction=CONFIDENCE),
+    "open": Entailment(entailment=_REST, neutral=CONFIDENCE, contradiction=_REST),
 }
 
 

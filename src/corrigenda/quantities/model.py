@@ -63,6 +63,6 @@ class Quantity:
 class NumericVerdict:
     """What comparing a premise and a hypothesis gave; `unknown` leaves the decision to the verifier."""
 
-    kind: Literal["agree", "conflict", "unknown"]
+    kind: Literal["agree", "conflict", "open", "unknown"]
     reason: str
     """For a person; names both values when there are two ("1.2 km against 12 km")."""
