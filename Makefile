@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test fast lint types format bench help-docs clean
+.PHONY: demo test fast coverage lint types format bench help-docs clean
 
 demo: $(VENV)/.embedded
 	$(BIN)/corrigenda models pull
@@ -20,6 +20,13 @@ test: $(VENV)/.dev
 # Without the embedded models: seconds instead of minutes.
 fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -m "not embedded"
+
+# The pure core that decides and edits is covered branch by branch.
+coverage: $(VENV)/.dev
+	$(BIN)/python -m pytest -q tests/test_policies.py tests/test_text.py tests/test_sentences.py tests/test_pipeline.py \
+		--cov=corrigenda.policies --cov=corrigenda.text --cov=corrigenda.sentences \
+		--cov=corrigenda.stages.reassemble --cov=corrigenda.stages.decide \
+		--cov-branch --cov-report=term-missing --cov-fail-under=100
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
