@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -73,7 +74,11 @@ def test_json_is_the_report_alone_on_standard_output(models: list[str], capsys: 
     [
         ("Rome has 5 hills.", None, 0),
         ("Rome has 5 hills.", "contradicted", 1),
-        ("Rome has 5 hills.", "unverified", 1),
+        ("Rome has 5 hills.", "unverified", 0),  # repaired, and nothing else is left
+        ("Rome has 5 hills. It maybe is big.", "unverified", 1),
+        ("How many hills has Rome?", "unverified", 1),  # no claim is not verified
+        ("How many hills has Rome?", "contradicted", 0),
+        ("I don't know.", "unverified", 1),
         ("Rome maybe is big.", "contradicted", 0),
         ("Rome maybe is big.", "unverified", 1),
         ("Rome is big.", "unverified", 0),
@@ -96,7 +101,9 @@ def test_an_answer_from_standard_input_and_several_contexts(models: list[str], t
 
 
 BAD_FILES: list[tuple[str, bytes | None, str]] = [
-    ("missing.txt", None, "context file 'missing.txt' cannot be read: No such file or directory"),
+    ("missing.txt", None, "context file 'missing.txt' cannot be read: No such file or directory; give the path of a"),
+    ("", None, "the context file has an empty name; give a path, or - for standard input"),
+    ("a\0b", None, "context file 'a\\x00b' cannot be read: embedded null byte; give the path"),
     ("binary.txt", b"ab\x00cd", "context file 'binary.txt' is a binary file"),
     ("latin1.txt", b"citt\xe0", "context file 'latin1.txt' is not UTF-8 (byte 4 is 0xe0)"),
     ("huge.txt", b"a" * 5_000_001, "context file 'huge.txt' is larger than 5,000,000 bytes"),
@@ -122,6 +129,12 @@ def test_bad_context_files(
         (["check", "--answer", "", "--context", "rome.txt"], "the answer is empty"),
         (["check", "--answer", "x"], "there is nothing to check against; give --context FILE, or --question TEXT"),
         (["check", "--answer", "x", "--question", "", "--context", "rome.txt"], "the question is empty"),
+        (["ask", "Cos\udce8?"], r"the argument 'Cos\udce8?' is not valid UTF-8; convert it, or put a text into a"),
+        (["check", "--answer", "citt\udce0", "--context", "rome.txt"], r"the argument 'citt\udce0' is not valid UTF-8"),
+        (["check", "--answer", "x", "--context", "citt\udce0"], r"the argument 'citt\udce0' is not valid UTF-8"),
+        (["check", "--answer-file", "", "--context", "rome.txt"], "the answer file has an empty name; give a path"),
+        (["check", "--answer", "x", "--context", "rome.txt", "--nli", "chat:none"], "unknown nli 'chat:none'"),
+        (["ask", "What?", "--base-url", "ftp://me:hush@h\x1b[2J"], r"or https://, got 'ftp://***@h\x1b[2J'"),
         (["ask", "What?", "--policy", "strict"], "unknown policy 'strict'; there are bounded, conformal, fixed, paper"),
         (["ask", "What?", "--k", "nan"], "k must be a finite number of at least 0, got nan"),
         (["ask", "What?", "--policy", "fixed", "--threshold", "7"], "threshold must be a number from 0 to 1, got 7.0"),
@@ -210,3 +223,109 @@ def test_the_request_log_of_scripted_models(models: list[str]) -> None:
     assert main(["ask", "How many hills?", *models, "--script-log", "log.jsonl"]) == 0
     lines = [json.loads(line) for line in Path("log.jsonl").read_text("utf-8").splitlines()]
     assert {line.get("stage") for line in lines if "stage" in line} >= {"generate", "recall", "correct"}
+
+
+def test_what_comes_from_outside_cannot_drive_the_terminal(
+    models: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evil = "\x1b[2J\x9b1m\u202e\u2028"
+    seen = r"\x1b[2J\x9b1m\u202e\u2028"
+    body = f"down{evil}\ncorrigenda: all is well\r\nreally"
+    Path("chat.json").write_text(json.dumps({"rules": [{"error": {"status": 503, "body": body}}]}), "utf-8")
+    assert main(["ask", "What is Rome?", *models]) == 3
+    err = capsys.readouterr().err
+    assert err.endswith("503: down\\x1b[2J\\x9b1m\\u202e corrigenda: all is well really\n")
+    assert err.count("\n") == 1
+    Path(f"rome{evil}.txt").write_text(f"Rome {evil}.", "utf-8")
+    assert main(["check", "--answer", "Rome is big.", "--context", f"rome{evil}.txt", *models]) == 0
+    out = capsys.readouterr().out
+    assert f"Reference (rome{seen}.txt)\nRome {seen}.\n" in out
+    monkeypatch.setenv("CORRIGENDA_LLM", f"scripted:{evil}")
+    assert main(["config"]) == 0
+    out += capsys.readouterr().out
+    assert rf"scripted:{seen[:-6]}" in out
+    assert main(["models", "list", "--models-dir", f"m{evil}"]) == 0
+    out += capsys.readouterr().out
+    assert f"m{seen}" in out
+    with pytest.raises(SystemExit, match="2"):
+        main(["ask", "What?", f"--{evil}"])
+    out += capsys.readouterr().err
+    assert main(["check", "--answer", f"Rome {evil}.", "--context", "rome.txt", "--json", *models]) == 0
+    text = capsys.readouterr().out
+    assert json.loads(text)["answer"] == f"Rome {evil}."
+    assert not set(evil) - set("[2J1m") & set(out + text)
+
+
+NOTES = "Rome has 5 hills. µ 😀 €"
+
+
+def run(
+    arguments: list[str], models: list[str], *, shell: str = '"$@"', **env: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a shell, so that its standard output can be what no test framework allows."""
+    command = [sys.executable, "-m", "corrigenda", *arguments, *(models if arguments[0] == "check" else [])]
+    return subprocess.run(
+        ["bash", "-c", shell, "bash", *command], capture_output=True, text=True, env=os.environ | env, check=False
+    )
+
+
+CHECK = ["check", "--answer", NOTES, "--context", "rome.txt"]
+FULL = "corrigenda: standard output cannot be written: No space left on device; make room, or send it somewhere else\n"
+posix = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+
+
+@posix
+@pytest.mark.parametrize("arguments", [CHECK, [*CHECK, "--json"], ["config"], ["schema"], ["--version"], ["ask", "-h"]])
+def test_a_full_disk_is_told(arguments: list[str], models: list[str]) -> None:
+    done = run(arguments, models, shell='"$@" >/dev/full')
+    assert (done.returncode, done.stderr) == (3, FULL)
+
+
+@posix
+def test_a_closed_output_is_told_and_a_broken_standard_error_changes_nothing(models: list[str]) -> None:
+    done = run(CHECK, models, shell='"$@" >&-')
+    assert (done.returncode, done.stderr[:45]) == (3, "corrigenda: standard output is closed, so tha")
+    assert run(["ask", ""], models, shell='"$@" 2>/dev/full').returncode == 2
+    done = run(["check", "--answer-file", "-", "--context", "rome.txt"], models, shell='"$@" <&-')
+    assert (done.returncode, done.stderr[:63]) == (2, "corrigenda: answer file '-': standard input is closed; give a f")
+
+
+@posix
+@pytest.mark.parametrize("arguments", [CHECK, [*CHECK, "--json"], ["schema"]])
+def test_a_reader_that_goes_away_is_no_failure(arguments: list[str], models: list[str]) -> None:
+    done = run(arguments, models, shell='"$@" | true; exit ${PIPESTATUS[0]}')
+    assert (done.returncode, done.stderr) == (0, "")
+    if arguments[0] == "check":
+        done = run([*arguments, "--fail-on", "contradicted"], models, shell='"$@" | true; exit ${PIPESTATUS[0]}')
+        assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_an_encoding_that_lacks_a_character(models: list[str]) -> None:
+    plain = run(CHECK, models, PYTHONIOENCODING="ascii")
+    assert (plain.returncode, plain.stderr) == (0, "")
+    assert plain.stdout.startswith("Answer\nRome has 5 hills. \\xb5 \\U0001f600 \\u20ac\n")
+    for encoding in ("ascii", "latin-1", "ascii:replace"):
+        done = run([*CHECK, "--json"], models, PYTHONIOENCODING=encoding)
+        assert json.loads(done.stdout)["answer"] == NOTES
+
+
+def test_a_secret_that_is_held_back_is_told_once(
+    models: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("corrigenda.toml").write_text('base_url = "https://evil.example/v1?key=hush"\n', "utf-8")
+    monkeypatch.setenv("CORRIGENDA_API_KEY", "sk-very-secret")
+    assert main(["check", "--answer", "Rome is big.", "--context", "rome.txt", *models]) == 0
+    err = capsys.readouterr().err
+    start = "corrigenda: warning: api_key (environment CORRIGENDA_API_KEY) is held back: base_url comes from "
+    assert (err.startswith(start), err.count("\n")) == (True, 1)
+    assert main(["config"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.startswith(start)
+    lines = [
+        line.split(maxsplit=1)[1] for line in captured.out.splitlines() if line.startswith(("api_key", "base_url"))
+    ]
+    assert lines == [
+        "(held back, not used)  (environment CORRIGENDA_API_KEY)",
+        f"https://evil.example/v1?key=***  ({Path.cwd() / 'corrigenda.toml'})",
+    ]
+    assert "sk-very-secret" not in err + captured.out + captured.err

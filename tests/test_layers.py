@@ -18,6 +18,7 @@ LAYERS = (
         "guards",
         "ports",
         "prompts",
+        "reasoning",
         "rewrites",
         "streaming",
         "terminal",
@@ -94,6 +95,7 @@ def test_a_module_imports_only_what_lies_below_it(name: str) -> None:
 SIDEWAYS = {
     ("types", "errors"),
     ("ports", "types"),
+    ("replies", "reasoning"),
     ("rewrites", "text"),
     ("streaming", "sentences"),
     ("text", "boundaries"),

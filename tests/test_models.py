@@ -5,7 +5,9 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -153,6 +155,31 @@ def test_no_message_shows_the_token_or_a_password(tmp_path: Path, hub: FakeHub) 
 def test_the_token_is_sent(tmp_path: Path, hub: FakeHub) -> None:
     pull(tmp_path, hub, hub_token="hf_secret")
     assert hub.requests == [(REQUEST, None, "Bearer hf_secret")]
+
+
+def test_the_token_does_not_go_where_a_hub_redirects_to(tmp_path: Path, hub: FakeHub) -> None:
+    """Hubs redirect downloads to other machines, so redirects are followed; the token is for the hub alone."""
+    asked: list[str | None] = []
+
+    class Redirecting(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.headers.get("Authorization"))
+            self.send_response(302)
+            self.send_header("Location", f"{hub.url}/cdn?signature=1")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Write nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Redirecting) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        path = models.pull("tiny", cache_dir=tmp_path, hub_url=url, hub_token="hf_secret", models=(TINY,))
+        server.shutdown()
+        thread.join()
+    assert path.read_bytes() == DATA
+    assert (asked, hub.requests) == (["Bearer hf_secret"], [("/cdn?signature=1", None, None)])
 
 
 def test_a_closed_port_and_a_bad_address_are_reasons(tmp_path: Path) -> None:

@@ -52,6 +52,14 @@ VISIBLE = [
     ("5 hills</think>", "", False),
     ("a </think> b", "a </think> b", False),
     ("<think>a</think>\nSeven.</think>\n", "Seven.</think>\n", False),
+    ("a\n</think>\nSeven.</think>\n", "Seven.</think>\n", False),
+    ("a\n</think>\n \nSeven.<think>b</think>!", "Seven.!", False),
+    ("a</think>  ", "", False),
+    ("a\ud83d\ude00b", "a😀b", False),
+    ("\ud83d", "\ufffd", False),
+    ("a\ud83d b\ude00", "a\ufffd b\ufffd", False),
+    ("\ude00\ud83d\ud83d\ude00", "\ufffd\ufffd😀", False),
+    ("<think>\ud83d</think>\ud83d", "\ufffd", False),
 ]
 
 
@@ -63,19 +71,27 @@ def test_visible_text(content: str | None, text: str, unclosed: bool) -> None:
 @given(
     st.lists(
         st.sampled_from(
-            ["<think>", "</think>", "<thinking>", "</thinking>", "<", "</", "th", "ink>", "`", "\n", " ", "Roma", "5"]
-        ),
+            ["<think>", "</think>", "</think>\n", "<thinking>", "</thinking>", "<", "</", "th", "ink>", "`", "\n", " "],
+        )
+        | st.sampled_from(["Roma", "5", "\ud83d", "\ude00"]),
         max_size=12,
     ).map("".join),
     st.integers(1, 9),
+    st.booleans(),
 )
-@settings(max_examples=300, deadline=None)
-def test_pieces_give_what_the_whole_gives(text: str, size: int) -> None:
-    whole, pieces = ThinkFilter(), ThinkFilter()
+@settings(max_examples=500, deadline=None)
+def test_pieces_give_what_the_whole_gives(text: str, size: int, held: bool) -> None:
+    whole, pieces = ThinkFilter(held=held), ThinkFilter(held=held)
     expected = whole.feed(text) + whole.finish()
     found = "".join(pieces.feed(text[i : i + size]) for i in range(0, len(text), size)) + pieces.finish()
-    assert (found, pieces.inside) == (expected, whole.inside)
+    assert (found, pieces.inside, pieces.orphaned, pieces.leaked) == (
+        (expected, whole.inside, whole.orphaned, whole.leaked)
+    )
     assert "<think>" not in expected.lower().replace("`<think>", "")
+    found.encode()
+    if held or not pieces.leaked:
+        assert (found, pieces.inside) == visible_text(text)
+    assert not (held and pieces.leaked)
 
 
 @pytest.mark.parametrize(("content", "text", "unclosed"), [v for v in VISIBLE if v[0] and v[0].find("<") >= 0][:21])
@@ -99,6 +115,43 @@ def test_visible_text_is_not_held_back() -> None:
     ]
 
 
+def test_a_missing_opening_tag_is_noticed_as_soon_as_its_line_ends() -> None:
+    think = ThinkFilter()
+    seen = [(think.feed(p), think.leaked) for p in ("It has 5", "? No.\n</thi", "nk>", " ", "\n", "Seven.")]
+    assert seen == [("It has 5", False), ("? No.\n</thi", False), ("nk>", False), (" ", False), ("\n", True),
+                    ("Seven.", True)]  # fmt: skip
+    for text, leaked in (("x</think>", True), ("x</think> y", False), ("<think>a</think>\nx</think>\n", False)):
+        think = ThinkFilter()
+        assert think.feed(text) + think.finish() == text.removeprefix("<think>a</think>\n")
+        assert (think.orphaned, think.leaked) == (leaked, leaked)
+
+
+def test_held_text_comes_once_it_is_known_what_it_is() -> None:
+    think = ThinkFilter(held=True)
+    assert [think.feed(p) for p in ("It has 5?\n</th", "ink>", "\n\n", "Seven", ".")] == ["", "", "", "Seven", "."]
+    assert (think.orphaned, think.leaked) == (True, False)
+    think = ThinkFilter(held=True)
+    assert [think.feed(p) for p in ("Well, ", "<think>5?</think>", "seven.")] == ["", "Well, ", "seven."]
+    think = ThinkFilter(held=True)
+    assert [think.feed("Seven"), think.feed("."), think.finish()] == ["", "", "Seven."]
+    think = ThinkFilter(held=True)
+    think.release()
+    assert [think.feed("Seven"), think.feed("."), think.finish()] == ["Seven", ".", ""]
+
+
+def test_half_of_a_surrogate_pair_waits_for_the_other() -> None:
+    think = ThinkFilter()
+    assert [think.feed("a\ud83d"), think.feed("\ude00b"), think.feed("\ud83d"), think.feed("c"), think.finish()] == [
+        "a",
+        "😀b",
+        "",
+        "\ufffdc",
+        "",
+    ]
+    think = ThinkFilter()
+    assert think.feed("a\ud83d") + think.finish() == "a\ufffd"
+
+
 def test_completions_never_hold_reasoning(shared_cases: dict[str, Any]) -> None:
     case = shared_cases["PC-14"]
     found = [completion_of(m["message"], m["finish_reason"], TokenUsage()) for m in case["input"]["messages"]]
@@ -118,6 +171,8 @@ def test_completions_never_hold_reasoning(shared_cases: dict[str, Any]) -> None:
         ({"refusal": "No."}, "stop", Completion(text="", finish_reason="refusal", refusal="No.")),
         ({"content": "Well.", "refusal": "No."}, "stop", Completion(text="Well.", refusal="No.")),
         ({"content": "Well.", "refusal": ""}, "stop", Completion(text="Well.")),
+        ({"content": "5\ud800", "refusal": "\ud83d\ude00"}, "stop", Completion(text="5\ufffd", refusal="😀")),
+        ({"content": "5\ud83d\ude00", "refusal": "\ud800"}, "stop", Completion(text="5😀", refusal="\ufffd")),
         ({}, ["stop"], Completion(text="", finish_reason="other")),
     ],
 )

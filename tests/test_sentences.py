@@ -254,12 +254,32 @@ class TestMarkdown:
             "  ```py\n  Rome is old.\n  ```",
             "> ```\n> Rome is old.\n> ```",
             "> ```\n> Rome is old.",
-            "    Rome is old.\n\n\tMilan too.",
+            "    x = 1.5  # Rome is old.\n\n\tprint(x)",
+            "    def old(rome):\n        return rome\n\n    old",
+            "    ```\n    x",
+            "\tint main() {\n\t  old;\n\t}",
+            "    $ rome --old\n    Done",
         ],
     )
     def test_code_gives_no_sentence(self, code: str) -> None:
         assert texts(f"{code}\n\nIt rains.") == ["It rains."]
         assert texts(f"Before.\n\n{code}") == ["Before."]
+
+    @pytest.mark.parametrize(
+        ("answer", "expected"),
+        [
+            ("    Rome is old.\n\n\tMilan too.", [(PROSE, "Rome is old."), (PROSE, "Milan too.")]),
+            ("It rains.\n\n    Rome has 5 hills.", [(PROSE, "It rains."), (PROSE, "Rome has 5 hills.")]),
+            ("    capital of Norway", [(PROSE, "capital of Norway")]),
+            ("    It costs $5 (or {6}); pay.", [(PROSE, "It costs $5 (or {6}); pay.")]),
+            ("    let me say it is old", [(PROSE, "let me say it is old")]),
+            ("    - Rome is old", [(ITEM, "Rome is old")]),
+            ("    x = 1\n    Rome has 5 hills.", [(PROSE, "Rome has 5 hills.")]),
+            ("    x = 1\n\nSo it is.\n\n    Old town", [(PROSE, "So it is."), (PROSE, "Old town")]),
+        ],
+    )
+    def test_indented_prose_is_no_code(self, answer: str, expected: list[tuple[SentenceKind, str]]) -> None:
+        assert kinds(answer) == expected
 
     def test_an_open_fence_runs_to_the_end(self) -> None:
         assert texts("It rains.\n```\nRome is old.\n\nMilan too.") == ["It rains."]
@@ -468,3 +488,18 @@ def test_streaming_in_small_pieces_is_not_quadratic(name: str) -> None:
     begun = time.process_time()
     assert streamed(HOSTILE[name], [4]) == split_sentences(HOSTILE[name])
     assert time.process_time() - begun < 4 * SLOWER
+
+
+def test_lone_surrogates_are_characters_like_any_other() -> None:
+    answer = "Rome is big \ud83d. It is in Italy \udce0. So it is."
+    found = split_sentences(answer)
+    assert [(s.text, s.span) for s in found] == [
+        ("Rome is big \ud83d.", Span(0, 14)),
+        ("It is in Italy \udce0.", Span(15, 32)),
+        ("So it is.", Span(33, 42)),
+    ]
+
+
+def test_text_in_odd_brackets_is_content() -> None:
+    answer = "【Rome has 5 hills】\n\n<Rome has 5 hills>\n\n<br/>\n\n【3】"
+    assert [s.text for s in split_sentences(answer)] == ["【Rome has 5 hills】", "<Rome has 5 hills>"]

@@ -258,6 +258,18 @@ class TestFitRewrite:
     @pytest.mark.parametrize(
         ("original", "rewrite", "expected"),
         [
+            ("Rome", "Milan. .", "Milan"),
+            ("it is old.”", "It is new", "it is new.”"),
+            ("It is “old”.", "It is new", "It is new."),
+        ],
+    )
+    def test_end_marks_and_closing_quotes(self, original: str, rewrite: str, expected: str) -> None:
+        assert fit_rewrite(original, rewrite) == expected
+        assert fit_rewrite(original, expected) == expected
+
+    @pytest.mark.parametrize(
+        ("original", "rewrite", "expected"),
+        [
             ("Rome has 5 hills.", "Rome has seven hills.", "Rome has seven hills."),
             ("Rome has 5 hills.", "Rome has seven hills", "Rome has seven hills."),
             ("Rome has 5 hills!", "Rome has seven hills", "Rome has seven hills!"),
@@ -304,6 +316,10 @@ class TestHypothesisText:
             ("In 1990 [3] it hosted a fair.[4]", "In 1990 it hosted a fair."),
             ("In 1990[3]it hosted a fair [4, 5].", "In 1990 it hosted a fair."),
             ("It fell.【3†source】 [citation needed]", "It fell."),
+            ("It fell【4:0】 and【1, 2】 rose.【4:1†L1-L5】", "It fell and rose."),
+            ("【Rome has 5 hills】 yes.", "【Rome has 5 hills】 yes."),
+            ("<Rome has 5 hills> <b class='x'>yes</b>.", "<Rome has 5 hills> yes ."),
+            ("<b Rome has 5 hills>", "<b Rome has 5 hills>"),
             ("It fell [^2] hard.", "It fell hard."),
             (
                 "**Rome** has *five* __hills__ and _rivers_, ~~not~~ `code`.",

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corrigenda.types import Span
-from corrigenda.windows import is_blank, visible, windows
+from corrigenda.windows import is_blank, iter_windows, visible, windows
 
 
 def words(text: str) -> int:
@@ -131,6 +131,21 @@ def test_counting_a_long_text_without_sentences_is_linear_too() -> None:
         return made
 
     assert calls(4000) <= 2.5 * calls(2000)
+
+
+def test_windows_are_cut_only_as_far_as_they_are_asked_for() -> None:
+    reference = " ".join(f"Fact number {i}." for i in range(1000))
+    made = 0
+
+    def count(text: str) -> int:
+        nonlocal made
+        made += 1
+        return words(text)
+
+    found = iter_windows(reference, count, 30, sentences(reference))
+    first = [next(found), next(found)]
+    assert made < 50
+    assert [*first, *found] == windows(reference, words, 30, sentences(reference))
 
 
 @pytest.mark.parametrize("budget", [0, -3])

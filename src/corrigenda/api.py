@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
+import warnings
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -63,9 +63,12 @@ class Corrigenda:
         given = {"llm": llm, "nli": nli, "decomposer": decomposer, "policy": policy}
         strings: dict[str, Any] = {k: v for k, v in (given | overrides).items() if isinstance(v, str) or k in overrides}
         if settings is None:
-            self.settings = config.load(strings).settings
+            sourced = config.load(strings)
+            self.settings = sourced.settings
+            for text in sourced.warnings:
+                warnings.warn(text, stacklevel=2)
         else:
-            self.settings = replace(settings, **{k: v for k, v in strings.items() if v is not None})
+            self.settings = config.override(settings, **strings)
         self._loader = Loader(
             self.settings,
             chat=None if isinstance(llm, str) else llm,

@@ -26,6 +26,7 @@ _ACRONYM = re.compile(r"[^\W\d_](?:\.-?[^\W\d_]{1,2})+|[^\W\d_]{1,2}(?:\.-?[^\W\
 _ENUMERATOR = re.compile(r"\d{1,3}|[A-Za-z]|[ivxIVX]{1,5}")
 _NUMBER_LIKE = re.compile(r"[\d#§]|[IVXLCDM]+\b")
 _ROMAN_SO_FAR = re.compile(r"[IVXLCDM]+")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _CLOCK = ("a.m", "p.m", "am", "pm")
 
 # Before a name or a word that belongs to it: the sentence never ends here.
@@ -68,8 +69,11 @@ def _words(kind: str, language: str) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def _library_says(language: str, window: str, follower: str) -> bool:
-    """Ask sentencex whether `window` (which ends in the mark) is a sentence's end before `follower`."""
-    return len(sentencex.segment(language, f"{window} {follower}")) > 1
+    """Ask sentencex whether `window` (which ends in the mark) is a sentence's end before `follower`.
+
+    It takes no lone surrogates; the character that stands for what cannot be shown stands for them.
+    """
+    return len(sentencex.segment(language, _LONE_SURROGATE.sub("\ufffd", f"{window} {follower}"))) > 1
 
 
 def is_boundary(

@@ -1,7 +1,9 @@
 """The command line: parse, call, print. Heavy modules are imported where they are used, so that help is instant.
 
-Exit codes: 0 done; 1 `--fail-on` found what it looks for; 2 usage or bad input; 3 a backend or a model failed;
-130 interrupted.
+Exit codes: 0 done; 1 `--fail-on` found what it looks for; 2 usage or bad input; 3 a backend or a model failed, or
+standard output did; 130 interrupted.
+
+What comes from outside is printed through `files.write` and `files.tell`, so that it cannot drive the terminal.
 """
 
 from __future__ import annotations
@@ -9,12 +11,17 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from corrigenda import __version__
 from corrigenda.errors import CorrigendaError, InputError
+from corrigenda.files import Page, read_text, silence, tell, write, write_json
+from corrigenda.terminal import one_line, safe
 
 if TYPE_CHECKING:
+    from corrigenda.config import Settings
+    from corrigenda.progress import Progress
     from corrigenda.types import Report
 
 
@@ -55,9 +62,25 @@ FLAGS = (
 )
 
 
+class _Parser(argparse.ArgumentParser):
+    """Prints help and complaints as everything else is printed."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(one_line(message))
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        if file is sys.stdout:
+            write(message.removesuffix("\n"))
+        else:
+            super()._print_message(message, file)
+
+
+FAIL_ON = "exit with 1: when a claim is contradicted, repaired or not; or unless all that is left is supported"
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the whole command line's parser."""
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="corrigenda",
         description="Check an LLM's answer claim by claim and rewrite only what is contradicted.",
         epilog="Settings also come from corrigenda.toml and CORRIGENDA_* variables; see: corrigenda config",
@@ -114,25 +137,47 @@ def _add_settings(target: argparse.ArgumentParser, names: Sequence[str] | None =
 
 def _add_report_flags(target: argparse.ArgumentParser) -> None:
     target.add_argument("--json", action="store_true", help="print the report alone, as JSON, on standard output")
-    target.add_argument("--fail-on", choices=("contradicted", "unverified"), help="exit with 1 when a claim is")
+    target.add_argument("--fail-on", choices=("contradicted", "unverified"), help=FAIL_ON)
     _add_settings(target)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
-    arguments = parser().parse_args(argv)
     try:
-        return _COMMANDS[arguments.command](arguments)
+        given = sys.argv[1:] if argv is None else list(argv)
+        _check_text(given)
+        arguments = parser().parse_args(given)
+        code = _COMMANDS[arguments.command](arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here and not when Python ends, where a full disk could not be told
+        return code
     except CorrigendaError as exc:
-        print(f"corrigenda: {exc}", file=sys.stderr)
+        tell(str(exc))
         return exc.exit_code
     except KeyboardInterrupt:
-        print("corrigenda: interrupted", file=sys.stderr)
+        tell("interrupted")
         return 130
     except BrokenPipeError:
-        # The reader (head, less) has gone; say nothing more, and keep Python from trying at exit.
-        sys.stderr.close()
+        # The reader (head, less) has gone; say nothing more.
+        silence(sys.stdout)
         return 0
+    except OSError as exc:
+        silence(sys.stdout)
+        where = "" if exc.filename is None else f" ({exc.filename!r})"
+        tell(f"the system refuses: {exc.strerror or exc}{where}; make room, or check what may be read and written")
+        return 3
+
+
+def _check_text(arguments: Sequence[str]) -> None:
+    """Raise InputError for an argument that is not valid text (bytes of another encoding than the locale's)."""
+    for argument in arguments:
+        try:
+            argument.encode("utf-8")
+        except UnicodeEncodeError as exc:
+            raise InputError(
+                f"the argument {argument[:200]!r} is not valid UTF-8; convert it, or put a text into a UTF-8 file "
+                "(--answer-file, --context)"
+            ) from exc
 
 
 def _flags(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -145,7 +190,6 @@ def _ask(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from corrigenda.files import read_text  # noqa: PLC0415
     from corrigenda.types import Reference  # noqa: PLC0415
 
     if arguments.context is None and arguments.question is None:
@@ -161,56 +205,77 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace, make: Callable[[Any, Callable[[str, bool], None]], Report]) -> int:
-    from corrigenda import config  # noqa: PLC0415
     from corrigenda.api import Corrigenda  # noqa: PLC0415
     from corrigenda.progress import Progress  # noqa: PLC0415
 
-    settings = config.load(_flags(arguments), config_file=arguments.config).settings
-    with Progress() as progress, Corrigenda(settings=settings, progress=progress.download) as corrigenda:
+    settings = _settings(arguments)
+    with Progress() as progress, Corrigenda(settings=settings, progress=_follow(progress)) as corrigenda:
         report = make(corrigenda, progress.stage)
     if arguments.json:
         from corrigenda.report import to_json  # noqa: PLC0415
 
-        print(to_json(report))
+        write_json(to_json(report))
     else:
         from rich.console import Console  # noqa: PLC0415
 
         from corrigenda.render import render  # noqa: PLC0415
 
-        render(report, Console(highlight=False, markup=False, emoji=False))
+        page = Page()
+        render(report, Console(file=page, highlight=False, markup=False, emoji=False))
+        write(page.getvalue().removesuffix("\n"))
     return exit_code(report, arguments.fail_on)
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    """Return the effective settings, and say what was held back."""
+    from corrigenda import config  # noqa: PLC0415
+
+    sourced = config.load(_flags(arguments), config_file=arguments.config)
+    for warning in sourced.warnings:
+        tell(f"warning: {warning}")
+    return sourced.settings
+
+
+def _follow(progress: Progress) -> Callable[[int, int, str], None]:
+    """Return what shows downloads: notes may hold what servers said, and a broken standard error stops nothing."""
+
+    def download(done: int, total: int, note: str) -> None:
+        with suppress(OSError):
+            progress.download(done, total, one_line(note))
+
+    return download
 
 
 def exit_code(report: Report, fail_on: str | None) -> int:
     """Return 3 for a failed report, 1 when `fail_on` finds what it looks for, else 0.
 
-    `contradicted` looks for contradicted claims, repaired or not; `unverified` for any checkable claim that is
-    not supported.
+    `contradicted` looks for contradicted claims, repaired or not. `unverified` wants the status `verified`, or
+    `corrected` with every claim supported that was not repaired; an answer without claims is not verified.
     """
     from corrigenda.types import Status, Verdict  # noqa: PLC0415
 
+    verdicts = {claim.verdict for claim in report.claims}
     if report.status is Status.FAILED:
         return 3
-    bad = {
-        None: set(),
-        "contradicted": {Verdict.CONTRADICTED},
-        "unverified": {Verdict.CONTRADICTED, Verdict.UNVERIFIED, Verdict.FAILED},
-    }[fail_on]
-    return 1 if any(claim.verdict in bad for claim in report.claims) else 0
+    if fail_on == "contradicted":
+        return int(Verdict.CONTRADICTED in verdicts)
+    if fail_on == "unverified":
+        repaired = report.status is Status.CORRECTED and not verdicts & {Verdict.UNVERIFIED, Verdict.FAILED}
+        return int(not (report.status is Status.VERIFIED or repaired))
+    return 0
 
 
 def _models(arguments: argparse.Namespace) -> int:
     from corrigenda import config, models  # noqa: PLC0415
     from corrigenda.progress import Progress  # noqa: PLC0415
 
-    settings = config.load(_flags(arguments), config_file=arguments.config).settings
+    settings = _settings(arguments)
     if arguments.action == "list":
-        for info in models.list_models(settings.models_dir):
-            print(models.describe(info))
+        write(safe("\n".join(models.describe(info) for info in models.list_models(settings.models_dir))))
         return 0
     name = arguments.name or config.EMBEDDED_MODEL
     if arguments.action == "path":
-        print(models.path(name, settings.models_dir))
+        write(safe(str(models.path(name, settings.models_dir))))
         return 0
     with Progress() as progress:
         path = models.pull(
@@ -218,25 +283,28 @@ def _models(arguments: argparse.Namespace) -> int:
             cache_dir=settings.models_dir,
             hub_url=settings.hub_url,
             hub_token=settings.hub_token,
-            progress=progress.download,
+            progress=_follow(progress),
             verify=arguments.verify,
         )
-    print(path)
+    write(safe(str(path)))
     return 0
 
 
 def _config(arguments: argparse.Namespace) -> int:
     from corrigenda import config  # noqa: PLC0415
 
-    rows = config.shown(config.load(_flags(arguments), config_file=arguments.config))
+    sourced = config.load(_flags(arguments), config_file=arguments.config)
+    rows = config.shown(sourced)
+    for warning in sourced.warnings:
+        tell(f"warning: {warning}")
     if arguments.json:
         import json  # noqa: PLC0415
 
-        print(json.dumps({name: {"value": value, "source": source} for name, value, source in rows}, indent=2))
+        write_json(json.dumps({name: {"value": value, "source": source} for name, value, source in rows}, indent=2))
     else:
         width = max(len(name) for name, _, _ in rows)
-        for name, value, source in rows:
-            print(f"{name:<{width}}  {'-' if value is None else value}  ({source})")
+        lines = [f"{name:<{width}}  {'-' if value is None else value}  ({source})" for name, value, source in rows]
+        write("\n".join(one_line(line) for line in lines))
     return 0
 
 
@@ -245,7 +313,7 @@ def _schema(_: argparse.Namespace) -> int:
 
     from corrigenda.report import json_schema  # noqa: PLC0415
 
-    print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+    write_json(json.dumps(json_schema(), indent=2, ensure_ascii=False))
     return 0
 
 

@@ -8,6 +8,9 @@ This is the only module that reads configuration files and the environment. Orde
    user's own `corrigenda.toml` in the platform's configuration folder
 4. the defaults below
 
+A `corrigenda.toml` found in the working folder may have come with somebody else's project. So no key, token or
+header from another place is used for an address that only such a file names; see `Sourced.held_back`.
+
 Keys are never put into a report, an error or the output of `corrigenda config`.
 """
 
@@ -15,18 +18,21 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from corrigenda.errors import ConfigError
 from corrigenda.policies import DEFAULT_ALPHA, DEFAULT_K, POLICIES, make_policy
+from corrigenda.terminal import without_credentials
 
 FILE_NAME = "corrigenda.toml"
 EMBEDDED_MODEL = "qwen2.5-coder-1.5b-instruct"
 DECOMPOSERS = ("auto", "deterministic", "model")
+LLM_KINDS = ("local", "openai", "scripted", "none")
 UNREPAIRED = ("keep", "hedge", "remove")
 
 
@@ -96,6 +102,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Check every value, so that a mistake is found before anything is loaded or called."""
+        for name, kind in _KINDS_OF.items():
+            _check_type(name, getattr(self, name), kind)
         _check_choice("policy", self.policy, tuple(POLICIES))
         _check_choice("decomposer", self.decomposer, DECOMPOSERS)
         _check_choice("unrepaired", self.unrepaired, UNREPAIRED)
@@ -111,10 +119,13 @@ class Settings:
             _check_range("timeout", self.timeout, 1e-3, 86_400)
         if self.language != "auto" and not (2 <= len(self.language) <= 3 and self.language.isalpha()):
             raise ConfigError(f"language must be auto or an ISO 639-1 code such as en or it, got {self.language!r}")
-        if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
-            raise ConfigError(f"base_url must start with http:// or https://, got {self.base_url!r}")
-        _check_spec("llm", self.llm, ("local", "openai", "scripted", "none"))
+        for name, url in (("base_url", self.base_url), ("hub_url", self.hub_url)):
+            if url is not None and not url.startswith(("http://", "https://")):
+                raise ConfigError(f"{name} must start with http:// or https://, got {without_credentials(url)!r}")
+        _check_spec("llm", self.llm, LLM_KINDS)
         _check_spec("nli", self.nli, ("chat", "onnx", "transformers", "scripted"))
+        if self.nli.startswith("chat:"):
+            _check_spec("nli", self.nli, tuple(f"chat:{kind}" for kind in LLM_KINDS if kind != "none"))
         # Building the policy checks k, threshold, floor, ceiling and alpha with the policy's own words.
         make_policy(
             self.policy,
@@ -131,7 +142,16 @@ class Settings:
             )
 
 
-SECRETS = ("api_key", "hub_token", "headers")
+ADDRESSES = {"api_key": "base_url", "headers": "base_url", "hub_token": "hub_url"}
+"""Each secret, and the setting that says where it is sent."""
+SECRETS = tuple(ADDRESSES)
+OTHER_VARIABLES = {
+    "HF_ENDPOINT": "hub_url",
+    "HF_TOKEN": "hub_token",
+    "OPENAI_BASE_URL": "base_url",
+    "OPENAI_API_KEY": "api_key",
+}
+"""Variables that users of OpenAI's and the hub's own tools have already set; weaker than all of our own."""
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
@@ -145,11 +165,32 @@ def _check_range(name: str, value: float, low: float, high: float) -> None:
 
 
 def _check_spec(name: str, value: str, kinds: tuple[str, ...]) -> None:
-    kind, colon, rest = value.partition(":")
-    alone = ("none", "chat", "local", "transformers")
-    if kind not in kinds or (not rest and (colon or kind not in alone)):
+    """Check that `value` is one of `kinds`, followed by a colon and something where the kind needs it."""
+    kind = next((k for k in kinds if value == k or value.startswith(f"{k}:")), None)
+    rest = None if kind is None or value == kind else value[len(kind) + 1 :].strip()
+    alone = ("none", "chat", "local", "transformers", "chat:local")
+    if kind is None or (rest is None and kind not in alone) or rest == "" or (kind == "none" and rest is not None):
         forms = ", ".join(k if k == "none" else f"{k}:…" for k in kinds)
         raise ConfigError(f"unknown {name} {value!r}; it must have one of the forms {forms}")
+
+
+def _check_type(name: str, value: Any, kind: str) -> None:
+    """Check that a value has its setting's type. Raises ConfigError, which shows no secret."""
+    if value is None and kind.endswith(" | None"):
+        return
+    kind = kind.removesuffix(" | None")
+    right = isinstance(value, _TYPES[kind]) and not isinstance(value, bool)
+    if right and isinstance(value, Mapping):
+        right = all(isinstance(part, str) for pair in value.items() for part in pair)
+    if not right:
+        raise ConfigError(f"{name} must be {_KINDS[kind]}, got {_told(name, value)}")
+
+
+def _told(name: str, value: Any) -> str:
+    """Return how a wrong value appears in a message."""
+    if name in SECRETS:
+        return "the value given"
+    return repr(without_credentials(value)) if name in ADDRESSES.values() and isinstance(value, str) else repr(value)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,6 +200,13 @@ class Sourced:
     settings: Settings
     sources: Mapping[str, str]
     """Setting name → `default`, `flag`, `environment CORRIGENDA_…` or the file's path."""
+    held_back: Mapping[str, str] = field(default_factory=dict)
+    """Secret's name → why it is not used: its address is named only by a file found in the working folder."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should be told."""
+        return tuple(self.held_back.values())
 
 
 def load(
@@ -174,82 +222,120 @@ def load(
     has the wrong type or is out of range; the message names the value and the place.
     """
     env = os.environ if environ is None else environ
-    values: dict[str, Any] = {}
-    sources = {f.name: "default" for f in fields(Settings)}
+    # Each setting's values, weakest first, with where they come from.
+    found: dict[str, list[tuple[str, Any]]] = {f.name: [] for f in fields(Settings)}
+    for variable, name in OTHER_VARIABLES.items():
+        if env.get(variable):
+            found[name].append((f"environment {variable}", env[variable]))
     named = config_file or env.get("CORRIGENDA_CONFIG")
-    found = [Path(named)] if named else _standard_files(cwd or Path.cwd())
-    discovered = set()
-    for path in found:
-        for name, value in _read_file(path).items():
-            values[name] = _converted(name, value, str(path))
-            sources[name] = str(path)
-            if not named and path.parent == (cwd or Path.cwd()):
-                discovered.add(name)
-    for name in sources:
+    own, project = (Path(named), None) if named else _standard_files(cwd or Path.cwd())
+    for path in (own, project):
+        for name, value in ({} if path is None else _read_file(path)).items():
+            found[name].append((str(path), value))
+    for name, given in found.items():
         variable = f"CORRIGENDA_{name.upper()}"
         if env.get(variable):
-            values[name] = _converted(name, env[variable], f"environment {variable}")
-            sources[name] = f"environment {variable}"
-            discovered.discard(name)
+            given.append((f"environment {variable}", env[variable]))
     for name, value in (flags or {}).items():
-        if value is not None:
-            values[name] = _converted(name, value, f"flag --{name.replace('_', '-')}")
-            sources[name] = "flag"
-            discovered.discard(name)
-    _add_from_other_variables(values, sources, env, discovered)
-    return Sourced(settings=Settings(**values), sources=sources)
+        found[_known(name)] += [] if value is None else [("flag", value)]
+    sources = {name: given[-1][0] if given else "default" for name, given in found.items()}
+    held_back = _hold_back(found, project)
+    sources |= {name: given[-1][0] for name, given in found.items() if given}
+    values = {name: [_converted(name, v, _place(name, place)) for place, v in given] for name, given in found.items()}
+    settings = _settings({name: given[-1] for name, given in values.items() if given}, sources)
+    return Sourced(settings=settings, sources=sources, held_back=held_back)
 
 
-def _standard_files(cwd: Path) -> list[Path]:
-    """Return the configuration files that are there, weakest first."""
+def override(settings: Settings, **values: Any) -> Settings:
+    """Return `settings` with some values replaced, converted as flags are. None: not given. Raises as `load` does."""
+    given = {_known(name): value for name, value in values.items()}
+    return replace(settings, **{n: _converted(n, value, "argument") for n, value in given.items() if value is not None})
+
+
+def _known(name: str) -> str:
+    """Return `name`. Raises ConfigError, listing those there are, when it is no setting."""
+    known = sorted(f.name for f in fields(Settings))
+    if name not in known:
+        raise ConfigError(f"unknown setting {name!r}; known are {', '.join(known)}")
+    return name
+
+
+def _standard_files(cwd: Path) -> tuple[Path | None, Path | None]:
+    """Return the user's own configuration file and the one found in the working folder, where they are."""
     import platformdirs  # noqa: PLC0415  # only needed here, and the import costs start-up time
 
-    candidates = [Path(platformdirs.user_config_dir("corrigenda")) / FILE_NAME, cwd / FILE_NAME]
-    return [path for path in candidates if path.is_file()]
+    own, project = Path(platformdirs.user_config_dir("corrigenda")) / FILE_NAME, cwd / FILE_NAME
+    if own.is_file() and project.is_file() and own.samefile(project):
+        return own, None
+    return own if own.is_file() else None, project if project.is_file() else None
 
 
-def _add_from_other_variables(
-    values: dict[str, Any], sources: dict[str, str], env: Mapping[str, str], discovered: set[str]
-) -> None:
-    """Honour the variables that users of OpenAI's and the hub's own tools have already set.
+def _hold_back(found: dict[str, list[tuple[str, Any]]], project: Path | None) -> dict[str, str]:
+    """Take the secrets out of `found` that would go to an address that only the project's file names.
 
-    `OPENAI_API_KEY` is not sent to an address that only a `corrigenda.toml` found in the working folder names:
-    such a file may have come with somebody else's project.
+    Returns, per secret, why it is not used. A secret that stands in that same file stays. Raises ConfigError
+    where the project's file names a file to write to.
     """
-    pairs = [("HF_ENDPOINT", "hub_url"), ("HF_TOKEN", "hub_token"), ("OPENAI_BASE_URL", "base_url")]
-    if "base_url" not in discovered:
-        pairs.append(("OPENAI_API_KEY", "api_key"))
-    for variable, name in pairs:
-        if env.get(variable) and name not in values:
-            values[name] = env[variable]
-            sources[name] = f"environment {variable}"
+    if project is None:
+        return {}
+    held: dict[str, str] = {}
+    place = str(project)
+    for secret, address in ADDRESSES.items():
+        values = found[secret]
+        if not values or not found[address] or found[address][-1][0] != place or values[-1][0] == place:
+            continue
+        remedy = "pass --base-url URL" if address == "base_url" else "set CORRIGENDA_HUB_URL"
+        held[secret] = (
+            f"{secret} ({values[-1][0]}) is held back: {address} comes from {place!r}, which was found in the working "
+            f"folder and may be somebody else's; to send it there all the same, {remedy}, or --config {place}"
+        )
+        found[secret] = [value for value in values if value[0] == place]
+    if found["script_log"] and found["script_log"][-1][0] == place:
+        raise ConfigError(
+            f"{place}: script_log is not taken from a file found in the working folder, since it names a file to "
+            f"write to; pass --script-log FILE, or --config {place}"
+        )
+    return held
+
+
+def _place(name: str, source: str) -> str:
+    return f"flag --{name.replace('_', '-')}" if source == "flag" else source
+
+
+def _settings(values: Mapping[str, Any], sources: Mapping[str, str]) -> Settings:
+    """Return the settings. Raises ConfigError that says where the wrong value stands."""
+    try:
+        return Settings(**values)
+    except ConfigError as exc:
+        named = re.search(rf"\b({'|'.join(sources)})\b", str(exc))  # every message begins with the setting's name
+        if named is None or sources[named[1]] == "default":
+            raise
+        raise ConfigError(f"{_place(named[1], sources[named[1]])}: {exc}") from None
 
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
         data = tomllib.loads(path.read_text("utf-8"))
     except OSError as exc:
-        raise ConfigError(f"configuration file {str(path)!r} cannot be read: {exc.strerror}; check --config") from exc
+        raise ConfigError(
+            f"configuration file {str(path)!r} cannot be read: {exc.strerror}; check the path (--config)"
+        ) from exc
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
         raise ConfigError(f"configuration file {str(path)!r} is not valid TOML: {exc}") from exc
-    known = {f.name for f in fields(Settings)}
-    for name in data:
-        if name not in known:
-            raise ConfigError(
-                f"configuration file {str(path)!r}: unknown setting {name!r}; known are {', '.join(sorted(known))}"
-            )
-    return data
+    try:
+        return {_known(name): value for name, value in data.items()}
+    except ConfigError as exc:
+        raise ConfigError(f"configuration file {str(path)!r}: {exc}") from None
 
 
 def _converted(name: str, value: Any, place: str) -> Any:
     """Return `value` as the setting's type. Raises ConfigError that names the value (not a secret) and the place."""
-    kind = next(str(f.type) for f in fields(Settings) if f.name == name)
-    convert: Callable[[Any], Any] = _CONVERTERS[kind.removesuffix(" | None")]
+    kind = _KINDS_OF[name].removesuffix(" | None")
     try:
-        return convert(value)
-    except (TypeError, ValueError) as exc:
-        shown = "the value given" if name in SECRETS else repr(value)
-        raise ConfigError(f"{place}: {name} must be {_KINDS[kind.removesuffix(' | None')]}, got {shown}") from exc
+        return _CONVERTERS[kind](value)
+    except (TypeError, ValueError, OverflowError):
+        # The cause would show a secret that the message does not.
+        raise ConfigError(f"{place}: {name} must be {_KINDS[kind]}, got {_told(name, value)}") from None
 
 
 def _to_float(value: Any) -> float:
@@ -290,14 +376,25 @@ _KINDS = {
     "str": "a text",
     "Mapping[str, str]": "a table of header names and values",
 }
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "float": (float, int),
+    "int": (int,),
+    "str": (str,),
+    "Mapping[str, str]": (Mapping,),
+}
+_KINDS_OF: Mapping[str, str] = {f.name: str(f.type) for f in fields(Settings)}
+"""Setting name → its type as it is written above."""
 
 
 def shown(sourced: Sourced) -> list[tuple[str, Any, str]]:
-    """Return (name, value, source) per setting, sorted, secrets replaced by `set` or None."""
+    """Return (name, value, source) per setting, sorted, without any secret."""
     rows = []
     for name in sorted(sourced.sources):
         value = getattr(sourced.settings, name)
         if name in SECRETS:
-            value = "(set, not shown)" if value else None
+            unset = "(held back, not used)" if name in sourced.held_back else None
+            value = "(set, not shown)" if value else unset
+        elif name in ADDRESSES.values() and value is not None:
+            value = without_credentials(value)
         rows.append((name, value, sourced.sources[name]))
     return rows

@@ -12,7 +12,8 @@
         ├── RateLimited       429 after the bounded retries
         ├── RequestRefused    another 4xx: the backend does not take this request
         └── BadReply          what came back cannot be used (not JSON, empty, no rule, parse failure)
-            └── ParseError    the model's text does not have the form that was asked for
+            ├── ParseError    the model's text does not have the form that was asked for
+            └── ReasoningLeaked  a stream gave out reasoning as if it were the answer
 
 Messages name the value, the place and the remedy. No message contains a key or another secret. Exceptions of
 other libraries are translated where they are met, with `raise … from exc`.
@@ -83,6 +84,18 @@ class RequestRefused(BackendError):
 
 class BadReply(BackendError):
     """What came back cannot be used."""
+
+
+class ReasoningLeaked(BadReply):
+    """A streamed reply closed a block of reasoning that it never opened: what came before it is no answer."""
+
+    def __init__(self, name: str) -> None:
+        """Say so for the chat model `name`, with the remedy."""
+        super().__init__(
+            f"{name} sent reasoning without the tag that opens it, so that it was taken for the answer; let the server "
+            "take reasoning out (vLLM: --reasoning-parser, llama.cpp: --reasoning-format), or ask again: an OpenAI-"
+            "compatible server's replies are held back from now on until the reasoning has ended"
+        )
 
 
 class ParseError(BadReply):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from corrigenda.text import word_list
+from corrigenda.text import content_words, word_list, words_of
 from corrigenda.types import Span
 
 _VERBS = {
@@ -66,9 +66,32 @@ _SCOPE = {
         re.IGNORECASE,
     ),
 }
+NUMBER_WORDS = word_list(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion trillion "
+    "dozen half twice first second third fourth fifth sixth seventh eighth ninth tenth "
+    "due tre quattro cinque sei sette otto nove dieci undici dodici tredici quattordici quindici sedici diciassette "
+    "diciotto diciannove venti trenta quaranta cinquanta sessanta settanta ottanta novanta cento mille mila milione "
+    "milioni miliardo miliardi dozzina metà primo prima secondo seconda terzo terza quarto quarta quinto quinta"
+)
+"""Numbers in words, English and Italian."""
+_NOT_ONLY_NUMBERS = word_list("one first second third half twice sei prima primo secondo seconda terzo terza metà due")
+NEGATIONS = word_list(
+    "not cannot never no none nobody nothing nowhere neither nor without hardly barely scarcely "
+    "non mai nessun nessuno nessuna né senza niente nulla neanche nemmeno neppure"
+)
+"""Words that turn a statement round, English and Italian; `n't` at a word's end does too."""
+_CONTRACTED = re.compile(r"\b(?:it|he|she|that|there|they|we|you|i)['’](?:s|re|m|ve|ll)\b", re.IGNORECASE)
+_SUBJUNCTIVE = word_list("sia siano abbia abbiano fosse fossero avesse avessero venga faccia possa debba stia")
+_NAME_AND_VERB = re.compile(r"(?:(?!I\b)[^\W\d_a-z][\w’'-]*\s+){1,6}([^\W\d_A-Z]\w*)\s")
 _QUESTION_WORDS = {
     "en": "how|why|what|when|where|who|which",
-    "it": "come|perché|cosa|che cosa|quando|dove|chi|quale|quali|quanto|quanti",
+    "it": "come|perché|cosa|che cosa|quando|dove|chi|quale|quali|quanto|quanti|quanta|quante",
+}
+_ASKS_FIRST = {
+    "en": "is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|shall|should|may|might|must|if|whether|"
+    "although|though|unless|did you",
+    "it": "se|che|sebbene|benché",
 }
 _NOT_PAST = ("hundred", "sacred", "united", "naked", "rugged", "alfred", "shed", "sled")
 _PARTICIPLE_FIRST = {
@@ -122,8 +145,37 @@ def is_fragment(text: str, language: str) -> bool:
 def is_statement(text: str, language: str) -> bool:
     """Return whether a heading or a fragment is a statement: it has a verb and asks nothing."""
     code = _known(language)
-    asks = re.match(rf"\W*(?:{_QUESTION_WORDS[code]})\b", text, re.IGNORECASE)
-    return asks is None and has_verb(text, language)
+    question = re.match(rf"\W*(?:{_QUESTION_WORDS[code]})\b", text, re.IGNORECASE)
+    return question is None and has_verb(text, language)
+
+
+def has_finite_verb(text: str, language: str) -> bool:
+    """Return whether a finite verb can be seen in `text`, contractions (`it's`) and subjunctives included."""
+    subjunctive = _SUBJUNCTIVE & set(words_of(text))
+    return has_verb(text, language) or bool(subjunctive) or _CONTRACTED.search(text) is not None
+
+
+def has_predicate(text: str, language: str) -> bool:
+    """Return whether something is said of something: also by a name and a verb that is in no list."""
+    found = _NAME_AND_VERB.match(text)
+    return has_finite_verb(text, language) or (found is not None and bool(content_words(found.group(1))))
+
+
+def asks(text: str, language: str) -> bool:
+    """Return whether a clause opens like a question, an indirect question or a condition."""
+    code = _known(language)
+    opening = rf"\W*(?:{_QUESTION_WORDS[code]}|{_ASKS_FIRST[code]})(?!\w)"
+    return re.match(opening, text, re.IGNORECASE) is not None
+
+
+def has_number(text: str) -> bool:
+    """Return whether a number stands in a text, in digits or in words."""
+    return re.search(r"\d", text) is not None or bool(set(words_of(text)) & NUMBER_WORDS - _NOT_ONLY_NUMBERS)
+
+
+def negations(text: str) -> int:
+    """Return how many words of a text turn a statement round (`not`, `never`, `isn't`, `senza`)."""
+    return sum(word in NEGATIONS or word.replace("’", "'").endswith("n't") for word in words_of(text))
 
 
 def is_compound(sentence: str, language: str = "en") -> bool:

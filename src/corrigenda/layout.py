@@ -22,6 +22,14 @@ _MARKER = re.compile(
 _DELIMITER_ROW = re.compile(r"[\s>]*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*")
 _ROW_START = re.compile(r"[\s>]*\|?\s*")
 _WATCH = re.compile(r"[|.!?…。！？]")
+_CODE_SIGN = re.compile(
+    r"[{};=|\\]\s*$|[=!<>+-]=|[-=]>|\w\(|\)\s*:|::|^(?:```|~~~|>>>|//|/\*|\$ |@\w|[})\]]|</?\w)|^[\w.\[\]]+\s*=\s*\S|"
+    r"^(?:return|SELECT|INSERT|UPDATE|DELETE|#include)\s\S|^(?:let|const|var)\s\w+\s*=|^from\s\S+\simport\s|"
+    r"^import\s[\w.]+(?:\sas\s\w+)?\s*$|^(?:class|struct)\s\w+\s*[:({]|^(?:else|try|finally|do)\s*:|"
+    r"^(?:pass|break|continue|end|fi|done)\s*$|^(?:print|echo)\s*[\"'$]|^sudo\s|"
+    r"^(?:pip3?|npm|apt|apt-get|brew|conda)\sinstall\s|^git\s(?:clone|add|commit|push|pull|init)\b"
+)
+_SENTENCE_START = re.compile(r"""["“«'(]?(?:[^\W\d_a-z][\w'’-]*|\d[\d.,]*),?\s""")
 _HEAD = 400
 """A line whose kind is not plain after this many code points is kept until it is complete."""
 _MARKER_LENGTH = 8
@@ -72,7 +80,18 @@ class Close:
 Event = Open | Text | Close
 
 
-def _classify(line: str, complete: bool, allow_code: bool) -> tuple[_Shape, int] | None:
+def _is_code(body: str, after_code: bool) -> bool:
+    """Return whether an indented line is code: answers indent prose more often, and prose has to be checked.
+
+    What reads as a sentence is prose; anything else is code if it has a sign of it or follows code (`after_code`).
+    """
+    ends = body.rstrip()[-1] in ".!?…"
+    if ends and _SENTENCE_START.match(body) and len(body.split(maxsplit=2)) == 3:
+        return False
+    return after_code or _CODE_SIGN.search(body[:_HEAD]) is not None
+
+
+def _classify(line: str, complete: bool, allow_code: bool, after_code: bool = False) -> tuple[_Shape, int] | None:
     """Return a line's shape and the length of its marks, or None where more of the line is needed."""
     quote = _QUOTE.match(line)
     assert quote is not None
@@ -83,7 +102,10 @@ def _classify(line: str, complete: bool, allow_code: bool) -> tuple[_Shape, int]
     if not body:
         return (_Shape.BLANK, start) if complete else None
     if allow_code and not quote.group() and len(space.group().expandtabs(4)) >= 4:
-        return _Shape.CODE, start
+        if not complete:
+            return None
+        if _is_code(body, after_code):
+            return _Shape.CODE, start
     first = body[0]
     if first in "`~":
         shape = _fence_or_prose(body, complete)
@@ -155,6 +177,7 @@ class Layout:
         self._block: SentenceKind | None = None
         self._quoted = False
         self._in_list = False
+        self._after_code = False  # whether an indented line of code came last, blank lines apart
         self._fence: tuple[str, bool] | None = None  # its mark, and whether it stands in a quotation
         self._table = False
         self._row: tuple[int, str] | None = None  # perhaps a table's head: the next line tells
@@ -249,7 +272,7 @@ class Layout:
         """Deal with a complete line whose shape was not settled before."""
         if self._in_fence(line) or ((self._row or self._table) and self._in_table(line)):
             return
-        found = _classify(line, complete=True, allow_code=self._allow_code())
+        found = _classify(line, complete=True, allow_code=self._allow_code(), after_code=self._after_code)
         assert found is not None
         shape, marks = found
         if shape is _Shape.ROW or (shape is _Shape.PROSE and self._block is None and _starts_with_cell(line)):
@@ -323,6 +346,7 @@ class Layout:
         if shape is not _Shape.PROSE or quoted is not self._quoted:
             self._close()
         self._quoted = quoted
+        self._after_code = shape is _Shape.CODE or (self._after_code and shape is _Shape.BLANK)
         self._mode = _Mode.SKIP
         if shape is _Shape.PROSE:
             self._begin_prose(line, marks, whole=whole)

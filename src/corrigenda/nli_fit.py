@@ -29,7 +29,7 @@ FALSE_FLAGS = 0.05
 CEILING_SHARE = 0.1
 """Share of the contradictions above the floor that the ceiling may put out of reach.
 
-In an answer that is mostly right, µ + kσ is above 1 and the ceiling is what decides; so it stands close to the floor."""
+In an answer that is mostly right, µ + kσ is above 1 and the ceiling is what decides; so it is close to the floor."""
 
 Sums = Sequence[Sequence[float]]
 """Per pair, the log-probabilities of the three classes' answers, before fitting."""

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from corrigenda.terminal import safe
 from corrigenda.types import Claim, Edit, Report, Timing, Verdict
 
 _STYLES = {
@@ -27,12 +28,6 @@ _STYLES = {
     "abstained": "dim",
 }
 _BAR_WIDTH = 44
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-
-
-def safe(text: str) -> str:
-    """Return `text` with control and direction-override characters made visible; new lines and tabs stay."""
-    return _CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}" if ord(m[0]) < 256 else f"\\u{ord(m[0]):04x}", text)
 
 
 def render(report: Report, console: Console) -> None:
@@ -64,7 +59,7 @@ def render(report: Report, console: Console) -> None:
 
 
 def _block(console: Console, title: str, text: str) -> None:
-    console.print(Text(title, style="bold"))
+    console.print(Text(safe(title), style="bold"))
     console.print(Text(safe(text) + "\n"))
 
 
@@ -100,7 +95,10 @@ def _decision_line(report: Report) -> Text:
     d = report.decision
     if d is None:
         return Text("Decision: none, no claim was scored\n", style="bold")
-    parts = [f"policy {d.policy}", *(f"{name} = {value:.4f}" for name, value in _numbers(report) if value is not None)]
+    parts = [
+        f"policy {safe(d.policy)}",
+        *(f"{name} = {value:.4f}" for name, value in _numbers(report) if value is not None),
+    ]
     text = Text("Decision: ", style="bold")
     text.append(", ".join(parts) + "\n", style="not bold")
     return text
@@ -147,7 +145,7 @@ def _print_timeline(console: Console, report: Report) -> None:
         cost = "" if usage is None else f"  {usage.calls} call{'s' if usage.calls != 1 else ''}"
         if usage is not None and usage.completion_tokens is not None:
             cost += f", {usage.prompt_tokens} + {usage.completion_tokens} tokens"
-        line = Text(f"{stage:<10} ")
+        line = Text(f"{safe(stage):<10} ")
         line.append(_bar(runs, total), style="cyan")
         line.append(f" {runs[0].start_s:7.3f} to {runs[-1].end_s:7.3f} s, busy {busy:.3f} s{cost}")
         console.print(line)

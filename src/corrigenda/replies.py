@@ -1,7 +1,7 @@
-"""What a model wrote, as untrusted text: hidden reasoning, JSON with prose around it, refusals, wrapped rewrites.
+"""What a model wrote, as untrusted text: completions, JSON with prose around it, refusals, wrapped rewrites.
 
-Everything here is pure. Chat backends use `visible_text` and `ThinkFilter`, so that no other part ever sees
-reasoning; the stages use the rest. Whatever a model writes, only ParseError leaves this module.
+Everything here is pure. Chat backends use `visible_text` and `ThinkFilter` (from `reasoning`), so that no other
+part ever sees reasoning; the stages use the rest. Whatever a model writes, only ParseError leaves this module.
 """
 
 from __future__ import annotations
@@ -15,122 +15,28 @@ from typing import Any, NoReturn
 
 from corrigenda.errors import ParseError
 from corrigenda.prompts import Prompts
+from corrigenda.reasoning import THINK_TAGS, ThinkFilter, visible_text, well_formed
 from corrigenda.types import Completion, FinishReason, TokenUsage
 
-THINK_TAGS = ("think", "thinking", "reasoning")
-"""Names of the tags that enclose reasoning; matched without regard to case."""
-
-_OPEN = re.compile(rf"(?<!`)<({'|'.join(THINK_TAGS)})>", re.IGNORECASE)
-_OPEN_TAGS = tuple(f"<{tag}>" for tag in THINK_TAGS)
-_CLOSE = {tag: re.compile(f"</{tag}>", re.IGNORECASE) for tag in THINK_TAGS}
-# A closing tag at the end of a line whose opening tag is missing: some chat templates put `<think>` into the
-# prompt, so that the reply starts inside the block. In the middle of a line it is somebody writing about tags.
-_ORPHAN = re.compile(rf"</(?:{'|'.join(THINK_TAGS)})>[ \t]*(?:[\r\n]|\Z)", re.IGNORECASE)
+__all__ = [
+    "THINK_TAGS",
+    "ThinkFilter",
+    "completion_of",
+    "content_text",
+    "finish_reason_of",
+    "finished",
+    "is_abstention",
+    "is_refusal",
+    "parse_json_object",
+    "shorten",
+    "unwrap_rewrite",
+    "visible_text",
+]
 
 
 def shorten(text: str, limit: int = 200) -> str:
     """Return `text` for an error message: at most `limit` characters, the cut marked with an ellipsis."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-class ThinkFilter:
-    """Removes reasoning blocks from text that arrives in pieces; a tag may be cut anywhere.
-
-    The results of `feed` and of `finish` concatenate to what `visible_text` makes of the whole text, but for
-    one thing: where an opening tag is missing, what stands before the closing one has been given out already.
-    An opening tag right after a backtick is text (somebody writes about tags). Blocks do not nest.
-    """
-
-    def __init__(self) -> None:
-        """Start outside any block."""
-        self._pending = ""
-        self._before = ""  # the last character that left `_pending`: was it a backtick?
-        self._tag: str | None = None
-        self._after_block = False
-
-    @property
-    def inside(self) -> bool:
-        """Whether a block is open now; after `finish`, whether the text ended inside one."""
-        return self._tag is not None
-
-    def feed(self, piece: str) -> str:
-        """Take the next piece; return what is known to be visible, possibly the empty string."""
-        self._pending += piece
-        return self._advance(final=False)
-
-    def finish(self) -> str:
-        """Return the rest that was held back. An open block and all after it is dropped."""
-        visible = self._advance(final=True)
-        self._pending = ""
-        return visible
-
-    def _advance(self, *, final: bool) -> str:
-        """Consume as much of the pending text as can be decided."""
-        visible: list[str] = []
-        while True:
-            if self._tag is not None:
-                closing = _CLOSE[self._tag].search(self._pending)
-                if closing is None:
-                    # Only a closing tag that is cut off by the end of the piece is still of interest.
-                    self._pending = self._pending[-(len(self._tag) + 2) :]
-                    return "".join(visible)
-                self._drop(closing.end())
-                self._tag, self._after_block = None, True
-            if self._after_block and not self._skip_newlines(final=final):
-                return "".join(visible)
-            opening = _OPEN.search(self._before + self._pending)
-            if opening is None:
-                end = len(self._pending) if final else self._undecided()
-                visible.append(self._take(end))
-                return "".join(visible)
-            visible.append(self._take(opening.start() - len(self._before)))
-            self._tag = opening.group(1).lower()
-            self._drop(len(self._tag) + 2)
-
-    def _take(self, end: int) -> str:
-        taken, self._pending = self._pending[:end], self._pending[end:]
-        self._before = taken[-1:] or self._before
-        return taken
-
-    def _drop(self, end: int) -> None:
-        self._pending = self._pending[end:]
-        self._before = ""
-
-    def _skip_newlines(self, *, final: bool) -> bool:
-        """Remove the white space after a block up to its last newline; False while it may go on."""
-        white = len(self._pending) - len(self._pending.lstrip())
-        if white == len(self._pending) and not final:
-            return False
-        last = max(self._pending.rfind("\n", 0, white), self._pending.rfind("\r", 0, white))
-        self._drop(last + 1)
-        self._after_block = False
-        return True
-
-    def _undecided(self) -> int:
-        """Return where a tail begins that may become an opening tag, or the length."""
-        start = self._pending.rfind("<")
-        tail = self._pending[start:].lower()
-        if start >= 0 and any(tag.startswith(tail) for tag in _OPEN_TAGS):
-            return start
-        return len(self._pending)
-
-
-def visible_text(content: str | None) -> tuple[str, bool]:
-    """Return what a person would see of a reply, and whether it ended inside a reasoning block.
-
-    Closed blocks are removed together with the newlines after them; from an unclosed one on, everything is
-    dropped. None gives the empty string. A block whose opening tag is missing is removed where its closing
-    tag ends a line.
-    """
-    if not content:
-        return "", False
-    orphan = _ORPHAN.search(content)
-    opening = _OPEN.search(content)
-    if orphan is not None and (opening is None or orphan.start() < opening.start()):
-        content = content[orphan.end() :].lstrip("\r\n")
-    think = ThinkFilter()
-    text = think.feed(content) + think.finish()
-    return text, think.inside
 
 
 # Servers that are compatible with OpenAI's have a few names of their own.
@@ -170,7 +76,7 @@ def completion_of(message: Mapping[str, Any], finish_reason: object, usage: Toke
 
 def finished(text: str, refusal: object, finish_reason: object, usage: TokenUsage) -> Completion:
     """Return a Completion of visible `text`; a refusal without text is the finish reason `refusal`."""
-    said = refusal if isinstance(refusal, str) and refusal else None
+    said = well_formed(refusal) if isinstance(refusal, str) and refusal else None
     reason = "refusal" if said is not None and not text else finish_reason_of(finish_reason)
     return Completion(text=text, finish_reason=reason, usage=usage, refusal=said)
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from corrigenda.concurrency import Deadline, Late
-from corrigenda.errors import BackendError
+from corrigenda.errors import BackendError, ReasoningLeaked
 from corrigenda.guards import require_finite, require_fitting, told
 from corrigenda.policies import DEFAULT_CEILING, DEFAULT_FLOOR, Fixed, Policy
 from corrigenda.ports import ChatModel, Entailer
@@ -23,7 +23,7 @@ from corrigenda.stages import generate as generation
 from corrigenda.stages import recall as recollection
 from corrigenda.stages.decide import Explain, decide
 from corrigenda.stages.decompose import Decomposer, DeterministicDecomposer, make_decomposer
-from corrigenda.stages.entail import Scored, ScoredClaim, score_claims, score_texts
+from corrigenda.stages.entail import Scored, ScoredClaim, WindowCache, score_claims, score_texts
 from corrigenda.stages.reassemble import reassemble
 from corrigenda.status import status_of
 from corrigenda.streaming import Splitter
@@ -104,6 +104,7 @@ class Run:
         self.trace.warn(*getattr(self.tools.entailer, "warnings", ()))
         self._queue: asyncio.Queue[Sequence[AtomicClaim] | None] = asyncio.Queue()
         self._splitting: list[asyncio.Task[None]] = []
+        self._windows = WindowCache()
         self._speak(self.answer or self.question or "")
 
     def _speak(self, text: str) -> None:
@@ -138,6 +139,8 @@ class Run:
         except Late:
             self.problem = None if self.answer.strip() else "the time limit was reached before an answer came"
             self.trace.warn("the answer is incomplete: the time limit was reached while it was being generated")
+        except ReasoningLeaked:
+            raise  # what came is no answer, and nothing may be claimed from it
         except Exception as exc:  # a chat model of the caller's own may raise anything
             if not self.answer.strip():
                 raise exc if isinstance(exc, BackendError) else BackendError(told(exc)) from exc
@@ -272,7 +275,7 @@ class Run:
     async def _score_chunk(self, claims: Sequence[AtomicClaim]) -> list[ScoredClaim]:
         try:
             with self.trace.stage("entail"):
-                work = score_claims(claims, self.references, self.tools.entailer, language=self.language)
+                work = self._score_claims(claims)
                 scored = await self.deadline.bound(work)
         except Late:
             return [_unscored(claim, reason=NO_TIME) for claim in claims]
@@ -281,6 +284,9 @@ class Run:
         if any(s.scores is not None or s.failure is not None for s in scored):
             self.trace.count("entail", TokenUsage())
         return scored
+
+    def _score_claims(self, claims: Sequence[AtomicClaim]) -> Awaitable[list[ScoredClaim]]:
+        return score_claims(claims, self.references, self.tools.entailer, language=self.language, cache=self._windows)
 
     # 5. decide, 6. correct, 7. reassemble -----------------------------------------------------------------------
 
@@ -335,7 +341,9 @@ class Run:
 
     async def _recheck(self, hypotheses: Sequence[str]) -> Sequence[Scored]:
         self.trace.count("entail", TokenUsage())
-        return await score_texts(hypotheses, self.references, self.tools.entailer, language=self.language)
+        return await score_texts(
+            hypotheses, self.references, self.tools.entailer, language=self.language, cache=self._windows
+        )
 
     def _split(self, sentence: Sentence, rewrite: str) -> Sequence[AtomicClaim]:
         """Return the claims of a rewrite, made by rule, with their subjects named from what stands before it."""

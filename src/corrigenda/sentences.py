@@ -12,6 +12,7 @@ import unicodedata
 
 from corrigenda.boundaries import LOOKAHEAD, LOOKBEHIND, is_boundary
 from corrigenda.layout import Close, Event, Layout, Open, Text
+from corrigenda.text import TAG, WIDE_CITATION
 from corrigenda.types import Sentence, SentenceKind, Span
 
 _WIDE_MARKS = "。！？｡‼⁇⁈⁉"
@@ -20,14 +21,14 @@ _PAIRS = dict(zip('(["“«„「『（【`', ')]"”»“」』）】`', strict
 _EVENT = re.compile(rf"[{re.escape(_MARKS)}]+|[{re.escape(''.join(_PAIRS))}]|[\n\r\u2028\u2029]")
 _CLOSING = re.compile(r"""["”’'»)\]}」』）】*_`~¹²³⁰⁴-⁹]{0,16}""")
 _SPACE = re.compile("[\\s\u200b\ufeff]*")
-_CITATION = re.compile(r"\[\^?\d{1,4}(?:\s?[,;–-]\s?\^?\d{1,4}){0,5}\]|【[^】\n]{1,24}】|\[citation needed\]")
+_CITATION = re.compile(rf"\[\^?\d{{1,4}}(?:\s?[,;–-]\s?\^?\d{{1,4}}){{0,5}}\]|{WIDE_CITATION}|\[citation needed\]")
 _CITATION_BEGUN = re.compile(r"\[[\^\d\s,;–-]*$|\[[citaoned ]*$|【[^】\n]*$")
-_CITATION_LENGTH = 60
+_CITATION_LENGTH = 80
 _EAST_ASIAN = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uff10-\uff5a\U00020000-\U0003ffff]")
 # Japanese goes on after a quotation with a particle: `「行く。」と言った。`
 _GOES_ON = re.compile("[」』）][\u3041-\u309f]")
 _LABEL = re.compile(r"\s*[*_]{0,3}\w[^:\n]{0,40}:[*_]{0,3}\s")
-_NOT_CONTENT = re.compile(rf"{_CITATION.pattern}|https?://\S+|<[^<>]*>")
+_NOT_CONTENT = re.compile(rf"{_CITATION.pattern}|https?://[^\s<>]+|(?i:{TAG})|<!--[^<>]*-->")
 _PAIR_LIMIT = 300
 """An opened bracket or quotation that is not closed within so many code points protects nothing."""
 _KEEP = 256

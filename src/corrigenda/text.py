@@ -19,10 +19,19 @@ _TOKEN = re.compile(rf"[{_WIDE}]|[^\W_{_WIDE}]+(?:[.,:'’/@&-][^\W_{_WIDE}]+)*"
 _END_MARKS = ".!?…。！？"
 _END = re.compile(r"""([.!?…。！？]+)(["”’'»)\]}」』）】*_`~]*(?:\s?\[\^?\d[\d\s,;–-]*\])*)$""")
 _END_LENGTH = 120
+_CLOSING = "\"”’'»)]}」』）】"
 _ABBREVIATED = re.compile(r"(?:\b[^\W\d_]\.(?:[^\W\d_]\.)+|\b(?:etc|ecc|inc|ltd|co|corp|jr|sr|al)\.)$", re.IGNORECASE)
+# `【3】`, `【4:0†source】`; in Chinese and Japanese such brackets hold text
+WIDE_CITATION = r"【\d{1,4}(?::\d{1,4})?(?:\s?[,;–-]\s?\d{1,4}){0,5}(?:†[^\s】]{0,40})?】"
+TAG = (
+    r"</?(?:a|abbr|b|big|blockquote|br|center|cite|code|del|details|div|em|font|h[1-6]|hr|i|img|ins|kbd|li|mark|ol|p|"
+    r"pre|q|ref|s|section|small|span|strike|strong|sub|summary|sup|table|tbody|td|tfoot|th|thead|tr|tt|u|ul|wbr)"
+    r"(?:\s{1,3}[A-Za-z-]{1,20}=(?:\"[^\"<>]{0,200}\"|'[^'<>]{0,200}'|[^\s\"'<>=]{1,200})){0,8}\s{0,3}/?>"
+)
+"""A tag of HTML. What else stands between `<` and `>` is text that a reader sees."""
 _CITATION = re.compile(
     r"[ \t\u00a0]{0,3}"
-    r"(?:\[\^?\d{1,4}(?:\s?[,;–-]\s?\^?\d{1,4}){0,5}\](?!\()|【[^】\n]{1,24}】|\[citation needed\])(?=(\w)?)"
+    rf"(?:\[\^?\d{{1,4}}(?:\s?[,;–-]\s?\^?\d{{1,4}}){{0,5}}\](?!\()|{WIDE_CITATION}|\[citation needed\])(?=(\w)?)"
 )
 _LINK = re.compile(
     r"!?\[([^\[\]\n]{0,300})\]"
@@ -34,7 +43,7 @@ _EMPHASIS = re.compile(
 )
 _INNER_STRONG = re.compile(r"(\*\*)(?=\S)([^*\n]{1,400}?)(?<=\S)\*\*")
 _CODE = re.compile(r"(`{1,2})([^`\n]{1,300})\1")
-_TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
+_TAG = re.compile(TAG, re.IGNORECASE)
 _AUTOLINK = re.compile(r"<(https?://[^<>\s]{1,2000})>")
 _ENTITY = re.compile(r"&(?:amp|lt|gt|quot|nbsp|apos|#\d{1,6});")
 _QUOTE_MARK = re.compile(r"([\n\r])[ \t]{0,3}(?:>[ \t]?)+")
@@ -242,11 +251,15 @@ def _end_mark(original: str, rewrite: str) -> str:
     """Give the rewrite the end mark that the original had, or take a full stop away that it had not."""
     wanted, had = _END.search(original[-_END_LENGTH:]), _END.search(rewrite[-_END_LENGTH:])
     if wanted and not had:
-        return rewrite.rstrip(",;:") + wanted.group(1)
-    if had and not wanted and had.group(1) in (".", "。"):
+        bare = rewrite.rstrip(",;:")
+        inside = bare.rstrip(_CLOSING) if wanted.group(2) else bare  # `It is old.”`: the mark stands inside
+        return inside.rstrip(",;:") + wanted.group(1) + bare[len(inside) :]
+    while had and not wanted and had.group(1) in (".", "。"):
         cut = max(len(rewrite) - _END_LENGTH, 0) + had.start()
-        abbreviated = _ABBREVIATED.search(rewrite[max(cut - 12, 0) : cut + 1])
-        return rewrite if abbreviated else rewrite[:cut].rstrip() + had.group(2)
+        if _ABBREVIATED.search(rewrite[max(cut - 12, 0) : cut + 1]):
+            break
+        rewrite = rewrite[:cut].rstrip() + had.group(2)
+        had = _END.search(rewrite[-_END_LENGTH:])
     return rewrite
 
 

@@ -8,12 +8,17 @@ never separated wherever both fit. Together the windows cover every visible char
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from corrigenda.types import Span
 
 CountTokens = Callable[[str], int]
+Piece = tuple[Span, int]
+"""A stretch of the reference with its token count."""
+
+_SPACE = re.compile(r"\s")
 
 _CUT_PARTS = 4
 """A sentence that is too long is cut into pieces of about a quarter of the budget: a window then holds several,
@@ -42,20 +47,26 @@ def windows(reference: str, count_tokens: CountTokens, budget: int, sentence_spa
     `count_tokens` is called about twice per sentence and once per window, never once per pair of sentences.
     A blank reference has no windows. Raises ValueError when `budget` is below 1.
     """
+    return list(iter_windows(reference, count_tokens, budget, sentence_spans))
+
+
+def iter_windows(
+    reference: str, count_tokens: CountTokens, budget: int, sentence_spans: Sequence[Span]
+) -> Iterator[Span]:
+    """Yield what `windows` returns, one by one, each cut only when it is asked for: a caller can pause or stop."""
     if budget < 1:
         raise ValueError(f"a window needs a budget of at least 1 token, got {budget!r}")
-    pieces: list[tuple[Span, int]] = []
-    for tile in _tiles(reference, sentence_spans):
-        pieces.extend(_cut(reference, tile, count_tokens, budget))
-    return _pack(reference, pieces, count_tokens, budget)
+    tiles = _tiles(reference, sentence_spans)
+    pieces = (piece for tile in tiles for piece in _cut(reference, tile, count_tokens, budget))
+    yield from _pack(reference, pieces, count_tokens, budget)
 
 
-def _tiles(reference: str, sentence_spans: Sequence[Span]) -> list[Span]:
+def _tiles(reference: str, sentence_spans: Sequence[Span]) -> Iterator[Span]:
     """Stretch the sentences so that they cover the reference; without white space at the ends, no blank tile."""
     starts = sorted({0, *(span.start for span in sentence_spans[1:] if 0 < span.start < len(reference))})
     ends = [*starts[1:], len(reference)]
     tiles = (_stripped(reference, start, end) for start, end in zip(starts, ends, strict=True))
-    return [tile for tile in tiles if not is_blank(tile.text_of(reference))]
+    return (tile for tile in tiles if not is_blank(tile.text_of(reference)))
 
 
 def _stripped(text: str, start: int, end: int) -> Span:
@@ -64,16 +75,16 @@ def _stripped(text: str, start: int, end: int) -> Span:
     return Span(start + len(part) - len(part.lstrip()), start + len(part.rstrip()))
 
 
-def _cut(reference: str, tile: Span, count_tokens: CountTokens, budget: int) -> list[tuple[Span, int]]:
-    """Return `tile` with its token count, or its pieces when it is over `budget`.
+def _cut(reference: str, tile: Span, count_tokens: CountTokens, budget: int) -> Iterator[Piece]:
+    """Yield `tile` with its token count, or its pieces when it is over `budget`.
 
     Halving needs about two counts per piece that results, whatever the tokenizer.
     """
     tokens = count_tokens(tile.text_of(reference))
     if tokens <= budget:
-        return [(tile, tokens)]
+        yield tile, tokens
+        return
     target = max(1, budget // _CUT_PARTS)
-    done: list[tuple[Span, int]] = []
     waiting = [(tile, tokens, False)]
     while waiting:
         span, tokens, in_word = waiting.pop()
@@ -81,11 +92,10 @@ def _cut(reference: str, tile: Span, count_tokens: CountTokens, budget: int) -> 
         # A word is only broken when it is over the budget; its parts then go on down to the target.
         keep = breaks_word and tokens <= budget and not (in_word and _begins_letter(reference, middle))
         if middle is None or keep:
-            done.append((span, tokens))
+            yield span, tokens
             continue
         halves = (_stripped(reference, span.start, middle), _stripped(reference, middle, span.end))
         waiting.extend((half, count_tokens(half.text_of(reference)), breaks_word) for half in reversed(halves))
-    return done
 
 
 def _middle(reference: str, span: Span) -> tuple[int | None, bool]:
@@ -96,9 +106,8 @@ def _middle(reference: str, span: Span) -> tuple[int | None, bool]:
     """
     text = span.text_of(reference)
     half = len(text) // 2
-    before = next((i for i in range(half, 0, -1) if text[i].isspace()), None)
-    after = next((i for i in range(half + 1, len(text)) if text[i].isspace()), None)
-    places = [place for place in (before, after) if place is not None]
+    before, after = _SPACE.search(text[half:0:-1]), _SPACE.search(text, half + 1)
+    places = ([half - before.start()] if before else []) + ([after.start()] if after else [])
     if places:
         return span.start + min(places, key=lambda place: abs(place - half)), False
     if len(text) < 2:
@@ -112,25 +121,39 @@ def _begins_letter(text: str, place: int | None) -> bool:
     return place is not None and not unicodedata.combining(text[place])
 
 
-def _pack(reference: str, pieces: Sequence[tuple[Span, int]], count_tokens: CountTokens, budget: int) -> list[Span]:
+def _pack(reference: str, source: Iterator[Piece], count_tokens: CountTokens, budget: int) -> Iterator[Span]:
     """Join consecutive pieces into windows; each window but the first begins with its forerunner's last piece.
 
     The repeated piece is left out where it would leave no room for a new one.
     """
-    found: list[Span] = []
+    pieces: list[Piece] = []
     first, reached = 0, 0
-    while reached < len(pieces):
-        end = _reach(reference, pieces, first, count_tokens, budget)
+    while _has(pieces, reached, source):
+        end = _reach(reference, pieces, source, first, count_tokens, budget)
         if end <= reached:
             first = reached
             continue
-        found.append(Span(pieces[first][0].start, pieces[end - 1][0].end))
+        yield Span(pieces[first][0].start, pieces[end - 1][0].end)
         first, reached = max(first + 1, end - 1), end
-    return found
+
+
+def _has(pieces: list[Piece], index: int, source: Iterator[Piece]) -> bool:
+    """Return whether there is a piece number `index`, after taking as many as that needs from `source`."""
+    while len(pieces) <= index:
+        piece = next(source, None)
+        if piece is None:
+            return False
+        pieces.append(piece)
+    return True
 
 
 def _reach(
-    reference: str, pieces: Sequence[tuple[Span, int]], first: int, count_tokens: CountTokens, budget: int
+    reference: str,
+    pieces: list[Piece],
+    source: Iterator[Piece],
+    first: int,
+    count_tokens: CountTokens,
+    budget: int,
 ) -> int:
     """Return how far (exclusive) a window that begins at piece `first` can go: one piece at least.
 
@@ -138,7 +161,7 @@ def _reach(
     split at the seams. Each time it is over, twice as many pieces are dropped.
     """
     total, end = pieces[first][1], first + 1
-    while end < len(pieces) and total + pieces[end][1] <= budget:
+    while _has(pieces, end, source) and total + pieces[end][1] <= budget:
         total += pieces[end][1]
         end += 1
     drop = 1

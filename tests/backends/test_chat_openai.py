@@ -242,8 +242,14 @@ def test_odd_answers(server: FakeOpenAI, reply: Reply, expected: Completion) -> 
         (Reply(chunks=[b"[1]"]), "answered with something else"),
         (Reply(chunks=[b"[" * 100_000]), "answered with something else"),
         (Reply(chunks=[b'{"choices": "\xff"}']), "answered with something else"),
-        (json_reply({"object": "list", "data": []}), r"without 'choices'.*keys: \['data', 'object'\]"),
+        (json_reply({"object": "list", "data": []}), r"without 'choices'.*its keys: data, object$"),
         (json_reply({"choices": []}), "without 'choices'"),
+        (json_reply({KEY: 1, "a\x1b[2J": 2}), r"without 'choices'.*its keys: a\\x1b\[2J, \*\*\*$"),
+        (Reply(chunks=[b"<html>\x9b\x1b[2J"]), r"answered with HTML where JSON was expected: '<html>.\\x1b\[2J'"),
+        (
+            Reply(chunks=[b"\x1f\x8b\x08garbage"], headers={"Content-Encoding": "gzip"}),
+            "body that cannot be decompressed",
+        ),
         (json_reply({"choices": [None]}), "without 'choices'"),
     ],
 )
@@ -251,7 +257,7 @@ def test_odd_answers(server: FakeOpenAI, reply: Reply, expected: Completion) -> 
 def test_answers_that_cannot_be_used(server: FakeOpenAI, reply: Reply, message: str, ask: Any) -> None:
     server.default = reply
     with pytest.raises(BackendError, match=message if ask is complete else ".") as caught:
-        ask(chat_for(server))
+        ask(chat_for(server, api_key=KEY))
     assert isinstance(caught.value, BadReply) or ask is stream
     assert f"http://127.0.0.1:{server.port}" in str(caught.value)
     assert len(str(caught.value)) < 500

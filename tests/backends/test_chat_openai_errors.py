@@ -6,7 +6,7 @@ from typing import Any
 
 import openai
 import pytest
-from tests.fake_openai import FakeOpenAI, Reply, error
+from tests.fake_openai import FakeOpenAI, Reply, error, fake_openai
 from tests.openai_calls import KEY, SCHEMA, chat_for, complete, request, stream
 
 from corrigenda.backends.chat_openai import OpenAIChat
@@ -216,3 +216,40 @@ def test_other_refusals_are_passed_on(server: FakeOpenAI) -> None:
         with pytest.raises(RequestRefused, match=f"answered {status}"):
             complete(chat_for(server), request(json_schema=SCHEMA, seed=1))
     assert len(server.received) == 2
+
+
+# Redirects
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("ask", [complete, stream])
+def test_no_redirect_is_followed(server: FakeOpenAI, status: int, ask: Any) -> None:
+    with fake_openai() as other:
+        target = f"http://me:hush@localhost:{other.port}/v1/{KEY}?k={KEY}"
+        server.default = Reply(status=status, headers={"Location": target})
+        message = (
+            f"^http://127.0.0.1:{server.port} answered {status}: it redirects to http://localhost:{other.port}, where "
+            r"nothing was sent; if that is the right place, set base_url \(--base-url\) to its address$"
+        )
+        with pytest.raises(BackendError, match=message) as caught:
+            ask(chat_for(server, api_key=KEY, headers={"X-Secret": "hush-hush"}))
+        assert KEY not in "".join(traceback.format_exception(caught.value))
+        assert (len(server.received), other.received) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        (
+            "/v1/elsewhere",
+            "it redirects to another path of its own, where nothing was sent; if that is the right place",
+        ),
+        ("http://[::1", "nothing; see the server's own message"),
+        ("mailto:me", "nothing; see the server's own message"),
+    ],
+)
+def test_a_redirect_to_no_other_server_is_an_error_too(server: FakeOpenAI, target: str, message: str) -> None:
+    server.default = Reply(status=307, headers={"Location": target})
+    with pytest.raises(BackendError, match=f"127.0.0.1:{server.port} answered 307: {message}"):
+        complete(chat_for(server))
+    assert len(server.received) == 1

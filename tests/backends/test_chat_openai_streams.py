@@ -8,6 +8,7 @@ import pytest
 from tests.fake_openai import FakeOpenAI, Reply, answer, chunk, error, events
 from tests.openai_calls import KEY, chat_for, request, stream
 
+from corrigenda.backends.chat_openai import OpenAIChat
 from corrigenda.errors import (
     BackendError,
     BadReply,
@@ -111,6 +112,18 @@ STREAMS: dict[str, tuple[Reply, Completion]] = {
     "characters that some readers take for ends of lines": (
         events('data: {"choices": [{"delta": {"content": "a\u2028b\u0085c"}, "finish_reason": "stop"}]}\n\n'),
         Completion(text="a\u2028b\u0085c"),
+    ),
+    "a surrogate pair in two halves, and lone ones": (
+        events(
+            'data: {"choices": [{"delta": {"content": "a\\ud83d"}}]}\n\n',
+            'data: {"choices": [{"delta": {"content": "\\ude00b\\ude00", "refusal": "\\ud83d"}}]}\n\n',
+            'data: {"choices": [{"delta": {"content": "\\ud800", "refusal": "\\ude00"}, "finish_reason": "stop"}]}\n\n',
+        ),
+        Completion(text="a😀b\ufffd\ufffd", refusal="😀"),
+    ),
+    "reasoning whose closing tag stands within a line": (
+        events(chunk("The tag "), chunk("</think> ends it."), chunk(finish_reason="stop")),
+        Completion(text="The tag </think> ends it."),
     ),
     "a server that does not stream": (answer("Hi", usage={"completion_tokens": 1}),
                                       Completion(text="Hi", usage=TokenUsage(completion_tokens=1))),
@@ -220,3 +233,104 @@ def test_cancelling_hangs_up(server: FakeOpenAI, streamed: bool) -> None:
         await chat.aclose()
 
     asyncio.run(work())
+
+
+# Reasoning without its opening tag
+
+ORPHAN = (
+    chunk("It has 5"),
+    chunk(" hills? No.\n</thi"),
+    chunk("nk>\n\nSeven"),
+    chunk("."),
+    chunk(finish_reason="stop"),
+)
+
+
+def test_reasoning_that_was_given_out_is_an_error_and_the_next_reply_is_held_back(server: FakeOpenAI) -> None:
+    server.default = events(*ORPHAN)
+
+    async def work() -> tuple[list[str], str, list[Delta]]:
+        chat = chat_for(server)
+        texts: list[str] = []
+
+        async def first() -> None:
+            async for delta in chat.stream(request()):
+                texts.append(delta.text)
+
+        with pytest.raises(BadReply, match=r"openai:m at .* sent reasoning without the tag that opens it") as caught:
+            await first()
+        later = [delta async for delta in chat.stream(request())]
+        await chat.aclose()
+        return texts, str(caught.value), later
+
+    texts, message, later = asyncio.run(work())
+    assert texts == ["It has 5", " hills? No.\n</thi"]
+    assert "--reasoning-parser" in message
+    assert later == [Delta(text="Seven"), Delta(text="."), Delta(text="", completion=Completion(text="Seven."))]
+
+
+@pytest.mark.parametrize(
+    ("model", "chunks", "texts"),
+    [
+        ("DeepSeek-R1-Distill-Qwen-7B", ORPHAN, ["Seven", ".", ""]),
+        ("Qwen/QwQ-32B", ORPHAN, ["Seven", ".", ""]),
+        ("Qwen3-4B-Thinking-2507", ORPHAN, ["Seven", ".", ""]),
+        ("deepseek-reasoner", (chunk(reasoning_content="5?"), chunk("Sev"), chunk("en.")), ["Sev", "en.", ""]),
+        ("deepseek-reasoner", (chunk("<think>5?</think>\nSev"), chunk("en.")), ["Sev", "en.", ""]),
+        ("deepseek-reasoner", (chunk("Sev"), chunk("en.")), ["Seven."]),
+        ("gpt-r15", (chunk("Sev"), chunk("en.")), ["Sev", "en.", ""]),
+    ],
+)
+def test_models_that_reason_are_held_back_until_it_is_known_where_they_begin(
+    server: FakeOpenAI, model: str, chunks: Any, texts: list[str]
+) -> None:
+    server.default = events(*chunks, chunk(finish_reason="stop"))
+    deltas = stream(OpenAIChat(model, base_url=server.base_url, max_retries=0, timeout_s=5))
+    assert [d.text for d in deltas] == texts
+    assert deltas[-1].completion == Completion(text="Seven.")
+
+
+# Streams without an end
+
+
+@pytest.mark.parametrize(
+    ("piece", "shown"),
+    [
+        (chunk("Rome has 5 hills. " * 10), ("Rome has 5 hills. " * 300)[: 16 * 10 + 4000]),
+        (chunk("ab"), "ab" * 1041),
+        (chunk(""), ""),
+        (chunk("<think>" + "x" * 1000), ""),
+        (chunk(reasoning_content="x" * 1000), ""),
+        (chunk("a" * 1_000_000), "a" * 4160),
+    ],
+    ids=["text", "short pieces", "nothing", "thoughts", "a field of thoughts", "one huge piece"],
+)
+def test_a_stream_without_an_end_is_ended_here(server: FakeOpenAI, piece: Any, shown: str) -> None:
+    size = 3 if len(str(piece)) > 10_000 else 3000
+    server.default = events(*[piece] * size, done=False, hold=True)
+
+    async def work() -> list[Delta]:
+        chat = chat_for(server)
+        deltas = [delta async for delta in chat.stream(request(max_tokens=10))]
+        await chat.aclose()
+        return deltas
+
+    deltas = asyncio.run(work())
+    assert deltas[-1].completion == Completion(text=shown, finish_reason="length")
+    assert "".join(d.text for d in deltas) == shown
+
+
+@pytest.mark.parametrize("piece", [b"x" * 1_000_000, b"data: " + b"x" * 1_000_000 + b"\n"])
+def test_an_event_without_an_end_is_refused(server: FakeOpenAI, piece: bytes) -> None:
+    server.default = Reply(chunks=[piece] * 20, content_type="text/event-stream", hold=True)
+    with pytest.raises(BadReply, match=r"127\.0\.0\.1:\d+ sends an event without an end"):
+        stream(chat_for(server))
+
+
+def test_a_broken_connection_is_not_told_as_a_server_that_is_not_running(server: FakeOpenAI) -> None:
+    server.default = events(chunk("Rome has "), done=False, cut=True)
+    with pytest.raises(Unreachable, match=r"^stream ended early: the connection to .* broke \(.*\); try again$"):
+        stream(chat_for(server))
+    server.default = events(chunk("Rome"), headers={"Content-Encoding": "gzip"})
+    with pytest.raises(BadReply, match=r"^http://127.* sent a body that cannot be decompressed \(.*a proxy in between"):
+        stream(chat_for(server))

@@ -180,10 +180,19 @@ class TestDeterministic:
         assert stream(DeterministicDecomposer(EN), answer) == (list(whole.claims), [])
         assert "Ada Byron wrote." in [c.text for c in whole.claims]
 
-    def test_streaming_looks_back_a_bounded_stretch(self) -> None:
+    def test_what_stands_between_ends_a_topic_at_any_distance(self) -> None:
         answer = "# Oslo\n\n" + "Rome is old. " * 300 + "\n\n- Capital"
         claims, _ = stream(DeterministicDecomposer(EN), answer)
         assert claims[-1].text == "Capital"
+
+    def test_a_statement_behind_an_opinion_is_a_claim_without_it(self) -> None:
+        answer = "Ada Byron was born in London. I believe she died in 1852. I think it is sad."
+        found = decompose(DeterministicDecomposer(EN), answer)
+        assert [(c.text, c.span.text_of(answer) if c.span else None, c.reason) for c in found.claims] == [
+            ("Ada Byron was born in London.", "Ada Byron was born in London.", None),
+            ("Ada Byron died in 1852.", "I believe she died in 1852.", None),
+            ("I think it is sad.", "I think it is sad.", "opinion"),
+        ]
 
     @settings(max_examples=60, deadline=None)
     @given(
@@ -532,8 +541,35 @@ class TestModel:
         found = decompose(ModelDecomposer(Chat(reply((1, "Rome has hills."))), EN), "Rome has 5 hills.")
         assert [c.text for c in found.claims] == ["Rome has 5 hills."]
         assert found.warnings == (
-            "decompose: the model's claims for sentence 1 do not say '5'; it was split by rules instead",
+            "decompose: the model's claims for sentence 1 do not say '5' as it does; it was split by rules instead",
         )
+
+    @pytest.mark.parametrize(
+        ("answer", "claims", "lost"),
+        [
+            ("Rome was founded by Martians and is in Italy.", ["Rome is in Italy."], "founded"),
+            ("Rome does not have hills and is not in Spain.", ["Rome has hills and is in Spain."], "not"),
+        ],
+    )
+    def test_claims_that_lose_or_turn_what_is_said_are_not_taken(
+        self, answer: str, claims: list[str], lost: str
+    ) -> None:
+        told = f"the model's claims for sentence 1 do not say {lost!r} as it does"
+        why = f"decompose: {told}; it was split by rules instead"
+        found = decompose(ModelDecomposer(Chat(reply(*((1, c) for c in claims))), EN), answer)
+        assert ([c.text for c in found.claims], found.warnings) == ([answer], (why,))
+        streamed, warnings = stream(AutoDecomposer(Chat(json.dumps({"claims": claims})), EN), answer)
+        assert ([c.text for c in streamed], warnings) == ([answer], [why])
+
+    def test_the_model_is_asked_about_a_statement_without_its_opening(self) -> None:
+        chat = Chat(reply((1, "Rome is old."), (1, "Rome has 5 hills.")))
+        found = decompose(ModelDecomposer(chat, EN), "I believe Rome is old and has 5 hills.")
+        assert [(c.text, c.span) for c in found.claims] == [
+            ("Rome is old.", Span(10, 21)),
+            ("Rome has 5 hills.", Span(10, 37)),
+        ]
+        assert "\n1. Rome is old and has 5 hills.\n" in chat.requests[0].messages[1].content
+        assert found.warnings == ()
 
     def test_claims_with_a_wrong_or_no_number_find_their_sentence(self) -> None:
         raw = json.dumps(

@@ -5,7 +5,15 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from corrigenda.errors import BackendError, Unreachable
-from corrigenda.stages.entail import EMPTY_CLAIM, NO_REFERENCE, Scored, ScoredClaim, score_claims, score_texts
+from corrigenda.stages.entail import (
+    EMPTY_CLAIM,
+    NO_REFERENCE,
+    Scored,
+    ScoredClaim,
+    WindowCache,
+    score_claims,
+    score_texts,
+)
 from corrigenda.types import AtomicClaim, Entailment, Evidence, Pair, PairFailure, Reference, Span
 
 Judge = Callable[[str, str], Entailment | PairFailure]
@@ -27,12 +35,14 @@ class Verifier:
         self.judge = judge
         self.max_tokens = max_tokens
         self.calls: list[list[Pair]] = []
+        self.counted = 0
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
         return [(pair.premise, pair.hypothesis) for call in self.calls for pair in call]
 
     def count_tokens(self, text: str) -> int:
+        self.counted += 1
         return len(text.split())
 
     async def entail(self, pairs: Sequence[Pair]) -> list[Entailment | PairFailure]:
@@ -318,3 +328,70 @@ def test_other_tasks_run_while_a_long_reference_is_cut() -> None:
         return done_before
 
     assert asyncio.run(main())
+
+
+LONG = " ".join(f"Stone {i} is grey and old." for i in range(200))
+
+
+def test_claims_share_the_text_of_each_window() -> None:
+    verifier = Verifier(max_tokens=32)
+    score(verifier, ref(LONG), *(f"Stone {i} is old." for i in range(20)))
+    premises = [pair.premise for pair in verifier.calls[0]]
+    assert len(premises) == 20 * len(set(premises))
+    assert len({id(premise) for premise in premises}) == len(set(premises))
+
+
+def test_a_cache_cuts_the_references_once_for_several_calls() -> None:
+    plain, cached, cache = Verifier(max_tokens=32), Verifier(max_tokens=32), WindowCache()
+    references = ref(LONG, "A short one.")
+
+    async def twice(verifier: Verifier, cache: WindowCache | None) -> tuple[list[Scored], int]:
+        await score_claims([claim("Stone 1 is old.")], references, verifier, language="en", cache=cache)
+        before = verifier.counted
+        found = await score_texts(["Stone 2 is old."], references, verifier, language="en", cache=cache)
+        return found, verifier.counted - before
+
+    (expected, many), (found, few) = asyncio.run(twice(plain, None)), asyncio.run(twice(cached, cache))
+    assert (found, cached.pairs) == (expected, plain.pairs)
+    assert (few, many > 100) == (1, True)
+
+
+def test_one_cache_serves_other_references_too() -> None:
+    verifier, cache = Verifier(max_tokens=32), WindowCache()
+
+    async def run() -> None:
+        for references in (ref("One."), ref("Two."), ref("Two.", "One.")):
+            await score_texts(["A claim."], references, verifier, language="en", cache=cache)
+
+    asyncio.run(run())
+    assert verifier.pairs == [
+        ("One.", "A claim."),
+        ("Two.", "A claim."),
+        ("Two.", "A claim."),
+        ("One.", "A claim."),
+    ]
+
+
+@pytest.mark.parametrize("words", [16, 40, 200])
+def test_a_reference_of_any_length_is_read_to_its_end(words: int) -> None:
+    # Long words: the first characters alone do not tell whether a reference fits.
+    text = " ".join(f"{'x' * 60}{i}" for i in range(words))
+    verifier = Verifier(max_tokens=32)
+    score(verifier, ref(text), "A claim.")
+    premises = [premise for premise, _ in verifier.pairs]
+    assert (premises[0].split()[0], premises[-1].split()[-1]) == (text.split()[0], text.split()[-1])
+    assert (len(premises) == 1) is (words < 30)
+
+
+@pytest.mark.parametrize("hypotheses", [["A claim."], [f"Stone {i} is old." for i in range(300)]])
+def test_a_deadline_stops_the_planning(hypotheses: list[str]) -> None:
+    verifier = Verifier(max_tokens=32)
+
+    async def run() -> None:
+        async with asyncio.timeout(0):
+            await score_texts(hypotheses, ref(LONG * 50), verifier, language="en")
+
+    with pytest.raises(TimeoutError, match=r"^$"):
+        asyncio.run(run())
+    assert verifier.calls == []
+    assert verifier.counted < 10

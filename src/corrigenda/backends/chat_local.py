@@ -20,7 +20,7 @@ from typing import Any
 
 from corrigenda import replies
 from corrigenda.backends.local_runtime import Run, Runtime, Slots
-from corrigenda.errors import BackendError, BadReply, ConfigError, RequestRefused
+from corrigenda.errors import BackendError, BadReply, ConfigError, ReasoningLeaked, RequestRefused
 from corrigenda.types import ChatRequest, Completion, Delta, TokenUsage
 
 DEFAULT_MAX_TOKENS = 1024
@@ -198,6 +198,8 @@ class LocalChat:
                         yield Delta(text=visible)
                 usage = _usage_of(chunk) or usage
         rest = think.finish()
+        if think.leaked:
+            raise ReasoningLeaked(self.name)
         completion = replies.finished("".join(texts) + rest, None, finish, usage)
         yield Delta(text=rest, completion=completion)
 

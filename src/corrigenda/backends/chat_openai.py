@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from corrigenda.backends import openai_wire as wire
 from corrigenda.backends.openai_errors import Server, from_error_object, translate, was_refused
 from corrigenda.backends.sse import Event, EventReader
-from corrigenda.errors import BackendError, BadReply, ConfigError, Unreachable
+from corrigenda.errors import BackendError, BadReply, ConfigError, ReasoningLeaked, Unreachable
 from corrigenda.types import ChatRequest, Completion, Delta
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ OPENAI_URL = "https://api.openai.com/v1"
 _NO_KEY = "none"
 """Sent where a server needs no key: the library insists on an Authorization header."""
 _MAX_UNREAD = 16_000_000
-"""Bytes of an answer that isn't a stream of events, where one was asked for."""
+"""Bytes of a single event, or of an answer that isn't a stream of events, where one was asked for."""
+_REASONS = re.compile(r"think|reason|\bqwq\b|(?<![a-z0-9])r1(?![0-9])", re.IGNORECASE)
+"""In the names of models whose templates put the opening `<think>` into the prompt."""
 T = TypeVar("T")
 
 
@@ -74,6 +76,8 @@ class OpenAIChat:
             self._need_key()
         self._refused: set[str] = set()
         self._top_logprobs = 0
+        self._begins_inside = _REASONS.search(model) is not None
+        """Whether a reply may begin inside a block of reasoning. Streams are held back until that is known."""
         self._own: dict[asyncio.AbstractEventLoop, AsyncOpenAI] = {}
         self._closed = False
 
@@ -85,12 +89,17 @@ class OpenAIChat:
     async def complete(self, request: ChatRequest) -> Completion:
         """Return the whole reply. See `ports.ChatModel.complete`."""
         answer = await self._adapting(wire.body_of(request, self._model, stream=False), self._post)
-        return wire.completion_from(answer, self._server.place)
+        return wire.completion_from(answer, self._server)
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[Delta]:
-        """Yield the reply as it arrives. See `ports.ChatModel.stream`; closing it hangs up."""
+        """Yield the reply as it arrives. See `ports.ChatModel.stream`; closing it hangs up.
+
+        Of a reply that goes on far beyond `max_tokens`, the beginning is given, with the finish reason `length`.
+        Raises BadReply when what was given out turns out to be reasoning whose opening tag is missing; later
+        replies of this model are then held back until their reasoning has ended.
+        """
         chunks = await self._adapting(wire.body_of(request, self._model, stream=True), self._open)
-        async with aclosing(chunks), aclosing(self._read(chunks)) as deltas:
+        async with aclosing(chunks), aclosing(self._read(chunks, request.max_tokens)) as deltas:
             async for delta in deltas:
                 yield delta
 
@@ -102,7 +111,7 @@ class OpenAIChat:
         body = wire.body_of(request, self._model, stream=False) | {"max_tokens": 1, "logprobs": True}
         body["top_logprobs"] = wire.TOP_LOGPROBS[0]
         answer = await self._adapting(body, self._post)
-        return wire.label_logprobs_from(answer, labels, self._server.place)
+        return wire.label_logprobs_from(answer, labels, self._server)
 
     def count_tokens(self, text: str) -> int:
         """Return an upper estimate, as the model's tokenizer is not at hand.
@@ -150,17 +159,22 @@ class OpenAIChat:
                 await self._own.pop(loop).close()
 
     def _new_client(self) -> AsyncOpenAI:
-        """Build a client that takes nothing from the library's own environment variables."""
-        from openai import AsyncOpenAI, Timeout  # noqa: PLC0415  # slow to import, and not needed for other backends
+        """Build a client that takes nothing from the library's own environment variables and follows no redirect.
 
+        A redirect would take the question and the headers to a server that nobody named.
+        """
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Timeout  # noqa: PLC0415  # slow, and not always needed
+
+        timeout = Timeout(self._timeout_s, connect=min(10.0, self._timeout_s))
         client = AsyncOpenAI(
             api_key=self._key or _NO_KEY,
             base_url=self._base_url,
             organization="",
             project="",
             webhook_secret="",
-            timeout=Timeout(self._timeout_s, connect=min(10.0, self._timeout_s)),
+            timeout=timeout,
             max_retries=self._max_retries,
+            http_client=DefaultAsyncHttpxClient(timeout=timeout, follow_redirects=False),
         )
         # The library merges OPENAI_CUSTOM_HEADERS into the headers and offers no way to say no; and an empty
         # organisation (which keeps OPENAI_ORG_ID out) would be sent as an empty header.
@@ -229,7 +243,7 @@ class OpenAIChat:
         text = content[:2000].decode("utf-8", "replace")
         kind = "HTML" if text.lstrip().startswith("<") else "something else"
         return BadReply(
-            f"{self._server.place} answered with {kind} where JSON was expected: {self._server.excerpt(text)!r}; "
+            f"{self._server.place} answered with {kind} where JSON was expected: '{self._server.excerpt(text)}'; "
             "check base_url, which usually ends in /v1"
         )
 
@@ -265,6 +279,10 @@ class OpenAIChat:
                 for event in reader.feed(chunk):
                     seen = True
                     yield event
+                if reader.waiting > _MAX_UNREAD:
+                    raise BadReply(
+                        f"{self._server.place} sends an event without an end; is it a chat completion server?"
+                    )
         except BackendError as error:
             if reply.ended:
                 return
@@ -274,25 +292,33 @@ class OpenAIChat:
         for event in reader.finish():
             yield event
 
-    async def _read(self, chunks: AsyncIterator[bytes]) -> AsyncGenerator[Delta, None]:
+    async def _read(self, chunks: AsyncIterator[bytes], cap: int | None) -> AsyncGenerator[Delta, None]:
         """Turn the body of a streamed answer into deltas."""
-        reply, unread = wire.StreamedReply(), bytearray()
+        reply, unread = wire.StreamedReply(cap=cap, held=self._begins_inside), bytearray()
         async with aclosing(self._events(chunks, reply, unread)) as events:
             async for event in events:
                 text = self._take(event, reply)
+                self._learn(reply)
                 if text:
                     yield Delta(text=text)
                 if reply.done:
                     break
         if not reply.ended and bytes(unread).lstrip().startswith((b"{", b"[", b"<")):
             # The server does not stream, and answered in one piece (or with an error page).
-            completion = wire.completion_from(self._decoded(bytes(unread)), self._server.place)
+            completion = wire.completion_from(self._decoded(bytes(unread)), self._server)
             yield Delta(text=completion.text, completion=completion)
             return
         if not reply.ended:
             raise self._cut_off()
         rest, completion = reply.finish()
+        self._learn(reply)
         yield Delta(text=rest, completion=completion)
+
+    def _learn(self, reply: wire.StreamedReply) -> None:
+        """Remember whether replies begin inside a block. Raises ReasoningLeaked when this one's was given out."""
+        self._begins_inside = self._begins_inside or reply.think.orphaned
+        if reply.think.leaked:
+            raise ReasoningLeaked(f"{self.name} at {self._server.place}")
 
     def _take(self, event: Event, reply: wire.StreamedReply) -> str:
         """Add an event to the reply; return the visible text that it brings. Raises BackendError."""

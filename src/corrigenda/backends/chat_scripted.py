@@ -28,7 +28,7 @@ from corrigenda.backends.scripts import (
     is_number,
     read_script,
 )
-from corrigenda.errors import BackendError, BadReply
+from corrigenda.errors import BackendError, BadReply, ReasoningLeaked
 from corrigenda.replies import ThinkFilter, content_text, finished, shorten
 from corrigenda.types import ChatRequest, Completion, Delta, TokenUsage
 
@@ -190,6 +190,8 @@ class ScriptedChat:
         if not words:
             await clock.until(0)
         rest = think.finish()
+        if think.leaked:
+            raise ReasoningLeaked(self.name)
         usage = rule.settings.get("usage", {})
         completion = finished(
             "".join(shown) + rest,

@@ -1,7 +1,7 @@
 """What goes wrong with an OpenAI-compatible server, said in our words: where, what, and what to do about it.
 
     openai.APITimeoutError, httpx TimeoutException            → TimedOut
-    openai.APIConnectionError, httpx RequestError             → Unreachable
+    openai.APIConnectionError, httpx RequestError             → Unreachable (of DecodingError: BadReply)
     openai.APIStatusError by its status (401 … 429, 4xx, 5xx) → Unauthorized, RateLimited, RequestRefused, …
     openai.APIResponseValidationError                         → BadReply
     any other openai.OpenAIError (with a status: by that)     → BackendError
@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from corrigenda.backends.scripts import error_for_status
 from corrigenda.errors import BackendError, BadReply, ConfigError, RequestRefused, TimedOut, Unreachable
 from corrigenda.replies import shorten
+from corrigenda.terminal import safe
 
 _REMEDIES = {
     400: "the server does not take this request; is it meant for this model?",
@@ -65,8 +66,11 @@ class Server:
         return text
 
     def excerpt(self, text: str) -> str:
-        """Return the beginning of a body for a message, on one line. Secrets go before it is cut."""
-        return shorten(re.sub(r"\s+", " ", self.hide(text)).strip(), 200)
+        """Return the beginning of a body for a message: on one line, harmless for a terminal, without secrets.
+
+        Secrets go before it is cut.
+        """
+        return safe(shorten(re.sub(r"\s+", " ", self.hide(text)).strip(), 200))
 
 
 def translate(exc: Exception, server: Server, timeout_s: float) -> BackendError:
@@ -81,17 +85,48 @@ def translate(exc: Exception, server: Server, timeout_s: float) -> BackendError:
     if names & {"APITimeoutError", "TimeoutException"}:
         return TimedOut(f"{server.place} did not answer within {timeout_s:g} s; raise request_timeout, or try again")
     if names & {"APIConnectionError", "RequestError", "StreamError"}:
-        cause = exc.__cause__ or exc
-        return Unreachable(
-            f"no connection to {server.place} ({server.excerpt(str(cause)) or type(cause).__name__}); "
-            "is the server running, and is base_url right?"
-        )
+        return _of_connection(exc, server)
     if "APIResponseValidationError" in names:
         return BadReply(f"{server.place} answered in another form than a chat completion: {_body(exc, server)}")
     status = getattr(exc, "status_code", None)
+    if isinstance(status, int) and 300 <= status < 400:
+        return _of_redirect(status, exc, server)
     if isinstance(status, int):
         return for_status(status, _body(exc, server), server)
     return BackendError(f"{server.place}: {server.excerpt(str(exc)) or type(exc).__name__}")
+
+
+def _of_connection(exc: BaseException, server: Server) -> BackendError:
+    """Return our exception for a connection that could not be made, that broke, or that brought damaged bytes."""
+    cause = exc.__cause__ or exc
+    names = {cls.__name__ for each in (exc, cause) for cls in type(each).__mro__}
+    why = server.excerpt(str(cause)) or type(cause).__name__
+    if "DecodingError" in names:
+        return BadReply(
+            f"{server.place} sent a body that cannot be decompressed ({why}); try again, and if it stays so, look for "
+            "a proxy in between that changes what passes"
+        )
+    if names & {"ReadError", "WriteError", "CloseError", "RemoteProtocolError", "StreamError"}:
+        return Unreachable(f"the connection to {server.place} broke ({why}); try again")
+    return Unreachable(f"no connection to {server.place} ({why}); is the server running, and is base_url right?")
+
+
+def _of_redirect(status: int, exc: Exception, server: Server) -> BackendError:
+    """Return our exception for a redirect. None is followed: the question and the headers would go with it."""
+    target = getattr(getattr(exc, "response", None), "headers", {}).get("location", "")
+    try:
+        parts = urlsplit(target)
+        place = f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
+    except ValueError:
+        parts, place = urlsplit(""), ""
+    if target.startswith("/") and not parts.hostname:
+        place = "another path of its own"
+    elif not parts.scheme or not parts.hostname:
+        return for_status(status, _body(exc, server), server)
+    return BackendError(
+        f"{server.place} answered {status}: it redirects to {server.excerpt(place)}, where nothing was sent; "
+        "if that is the right place, set base_url (--base-url) to its address"
+    )
 
 
 def for_status(status: int, body: str, server: Server) -> BackendError:

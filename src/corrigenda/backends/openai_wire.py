@@ -12,12 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from corrigenda.backends.openai_errors import Server
 from corrigenda.errors import BadReply
-from corrigenda.replies import ThinkFilter, completion_of, content_text, finished
+from corrigenda.reasoning import ThinkFilter
+from corrigenda.replies import completion_of, content_text, finished
 from corrigenda.types import ChatRequest, Completion, TokenUsage
 
 TOP_LOGPROBS = (20, 5, None)
 """How many alternatives are asked for, most first: OpenAI gives 20, other servers cap it lower or give none."""
+EVENTS_PER_TOKEN, SPARE_EVENTS = 4, 1000
+CHARACTERS_PER_TOKEN, SPARE_CHARACTERS = 16, 4000
+"""How much of a stream is read: far more than the tokens that were asked for can be."""
+DEFAULT_CAP = 100_000
+"""Tokens, where the request has no cap."""
 
 _MENTIONS: Mapping[str, re.Pattern[str]] = {
     name: re.compile(pattern, re.IGNORECASE)
@@ -126,34 +133,35 @@ def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def first_choice(answer: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+def first_choice(answer: Mapping[str, Any], server: Server) -> Mapping[str, Any]:
     """Return the first choice of an answer. Raises BadReply when there is none."""
     choices = answer.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], Mapping):
-        raise BadReply(f"{where} answered without 'choices'; is it a chat completion server? keys: {sorted(answer)!r}")
+        keys = server.excerpt(", ".join(sorted(answer))) or "none"
+        raise BadReply(f"{server.place} answered without 'choices'; is it a chat completion server? its keys: {keys}")
     return choices[0]
 
 
-def completion_from(answer: Mapping[str, Any], where: str) -> Completion:
+def completion_from(answer: Mapping[str, Any], server: Server) -> Completion:
     """Return a whole (not streamed) answer as a Completion. Raises BadReply when it holds no choice."""
-    choice = first_choice(answer, where)
+    choice = first_choice(answer, server)
     message = choice.get("message")
     return completion_of(
         message if isinstance(message, Mapping) else {}, choice.get("finish_reason"), usage_of(answer.get("usage"))
     )
 
 
-def label_logprobs_from(answer: Mapping[str, Any], labels: Sequence[str], where: str) -> tuple[float, ...]:
+def label_logprobs_from(answer: Mapping[str, Any], labels: Sequence[str], server: Server) -> tuple[float, ...]:
     """Return the log-probability of each label as the answer's first token; `-inf` where it isn't reported.
 
     A label counts with and without one space before it, since tokenizers have both; the two are summed.
     Raises BadReply when the answer has no log-probabilities.
     """
-    logprobs = first_choice(answer, where).get("logprobs")
+    logprobs = first_choice(answer, server).get("logprobs")
     content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
     if not isinstance(content, list) or not content or not isinstance(content[0], Mapping):
         raise BadReply(
-            f"{where} gives no log-probabilities, which the verifier `chat` reads; "
+            f"{server.place} gives no log-probabilities, which the verifier `chat` reads; "
             "choose another verifier (--nli) or another chat model for it"
         )
     alternatives = content[0].get("top_logprobs")
@@ -178,15 +186,27 @@ def _sum_logs(values: Sequence[float]) -> float:
 
 @dataclass(kw_only=True, slots=True)
 class StreamedReply:
-    """A reply as its chunks arrive."""
+    """A reply as its chunks arrive.
 
+    Of a reply that goes far beyond the `cap` in tokens that was asked for, only the beginning is read.
+    """
+
+    cap: int | None = None
+    held: bool = False
+    """Whether the reply may begin inside a block of reasoning, so that nothing may be shown too early."""
     finish_reason: object = None
     done: bool = False
     """Whether the server said `[DONE]`."""
     _usage: TokenUsage = field(default_factory=TokenUsage)
     _refusal: str = ""
-    _think: ThinkFilter = field(default_factory=ThinkFilter)
+    think: ThinkFilter = field(init=False)
     _shown: list[str] = field(default_factory=list)
+    _events: int = 0
+    _characters: int = 0
+
+    def __post_init__(self) -> None:
+        """Start with an empty text."""
+        self.think = ThinkFilter(held=self.held)
 
     @property
     def ended(self) -> bool:
@@ -206,15 +226,39 @@ class StreamedReply:
         delta = choice.get("delta")
         if not isinstance(delta, Mapping):
             return ""
+        reasoning = _reasoning(delta)
+        if reasoning:
+            self.think.release()  # this server takes reasoning out itself
+        content = self._within_cap(content_text(delta.get("content")), reasoning)
         if isinstance(delta.get("refusal"), str):
-            self._refusal += delta["refusal"]
-        return self._show(self._think.feed(content_text(delta.get("content"))))
+            self._refusal += self._within_cap(delta["refusal"])
+        return self._show(self.think.feed(content))
+
+    def _within_cap(self, text: str, reasoning: int = 0) -> str:
+        """Return as much of a piece of text as may still come, counting hidden characters too.
+
+        A stream that has no more to give is done, as one is that has reached its cap by itself.
+        """
+        cap = DEFAULT_CAP if self.cap is None else self.cap
+        most = CHARACTERS_PER_TOKEN * cap + SPARE_CHARACTERS
+        left = max(0, most - self._characters)
+        self._events += 1
+        self._characters += len(text) + reasoning
+        if self._characters > most or self._events > EVENTS_PER_TOKEN * cap + SPARE_EVENTS:
+            self.finish_reason, self.done = "length", True
+        return text[:left]
 
     def finish(self) -> tuple[str, Completion]:
         """Return the text that was held back, and the whole completion."""
-        rest = self._show(self._think.finish())
+        rest = self._show(self.think.finish())
         return rest, finished("".join(self._shown), self._refusal, self.finish_reason, self._usage)
 
     def _show(self, text: str) -> str:
         self._shown.append(text)
         return text
+
+
+def _reasoning(delta: Mapping[str, Any]) -> int:
+    """Return how many characters of reasoning a delta holds in fields of its own."""
+    fields = (delta.get("reasoning_content"), delta.get("reasoning"))
+    return sum(len(text) for text in fields if isinstance(text, str))

@@ -36,6 +36,12 @@ class EventReader:
         self._buffer = b""
         self._data: list[str] = []
         self._name = ""
+        self._kept = 0
+
+    @property
+    def waiting(self) -> int:
+        """How much of an event that is not whole yet is kept, in bytes and characters."""
+        return len(self._buffer) + self._kept
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         """Take the next bytes; yield the events that they complete."""
@@ -59,11 +65,12 @@ class EventReader:
         if not line:
             if self._data:
                 yield Event(data="\n".join(self._data), name=self._name or "message")
-            self._data, self._name = [], ""
+            self._data, self._name, self._kept = [], "", 0
             return
         field, _, value = line.decode("utf-8", "replace").partition(":")
         value = value.removeprefix(" ")
         if field == "data":
             self._data.append(value)
+            self._kept += len(value)
         elif field == "event":
             self._name = value

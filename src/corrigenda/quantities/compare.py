@@ -29,7 +29,8 @@ def compare(premise: str, hypothesis: str, language: str = "en") -> NumericVerdi
     `agree`: a sentence of the premise makes the same statement and every quantity of the hypothesis follows from
     it. `conflict`: it makes the same statement with one quantity that cannot be equal, the opposite direction or
     the opposite polarity. `open`: it makes the same statement with a bound or a range that the hypothesis's value
-    lies in, so that it may hold or not ("at least 40" and "55"). `unknown`: everything else. `language` is a tag as for `find_quantities`. Never raises.
+    lies in, so that it may hold or not ("at least 40" and "55"). `unknown`: everything else. `language` is a tag
+    as for `find_quantities`. Never raises.
     """
     lexicon = lexicon_for(language)
     if len(hypothesis) > MAX_SENTENCE or len(sentence_spans(hypothesis)) != 1:
@@ -66,18 +67,23 @@ def _compare_statements(premise: Statement, claim: Statement, lexicon: Lexicon) 
     match = align(premise.items, claim.items, lexicon)
     if match is None:
         return compare_life_dates(premise, claim, lexicon) or _by_negation(premise, claim, lexicon)
-    relations = [relate(p, h) for p, h in match.pairs]
     if match.flipped:
         return _by_direction(premise, claim, match, lexicon)
     if premise.negations != claim.negations or premise.negated_at != claim.negated_at:
         return _by_negation(premise, claim, lexicon)
-    if match.pairs and all(relation == Relation.EQUAL for relation in relations):
-        return _agreement(claim, match)
+    return _by_value(premise, claim, match, lexicon)
+
+
+def _by_value(premise: Statement, claim: Statement, match: Match, lexicon: Lexicon) -> NumericVerdict:
+    """Decide on the same statement, with the quantities that `match` pairs."""
+    relations = [relate(p, h) for p, h in match.pairs]
     different = [i for i, relation in enumerate(relations) if relation != Relation.EQUAL]
+    if not different:
+        return _agreement(claim, match) if match.pairs else _unknown("no quantity to compare")
     spans = {QuantityKind.BOUND, QuantityKind.RANGE}
     if all(relations[i] == Relation.OVERLAP and match.pairs[i][0].kind in spans for i in different):
         said = "; ".join(f"{match.pairs[i][0].text} leaves {match.pairs[i][1].text} open" for i in different)
-        return NumericVerdict(kind="open", reason=said) if different else _unknown("no quantity to compare")
+        return NumericVerdict(kind="open", reason=said)
     if len(different) != 1 or relations[different[0]] != Relation.DISJOINT:
         return _unknown("no single quantity differs beyond doubt")
     left, right = match.pairs[different[0]]

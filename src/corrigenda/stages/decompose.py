@@ -13,13 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from corrigenda.checkable import why_not_checkable
+from corrigenda.checkable import statement_of
 from corrigenda.errors import BackendError, ConfigError, ParseError
 from corrigenda.grammar import is_compound, is_fragment, name_subject, split_clauses
 from corrigenda.ports import ChatModel
 from corrigenda.prompts import Prompts
 from corrigenda.replies import parse_json_object
 from corrigenda.sentences import split_sentences
+from corrigenda.stages.context import Context, Contexts
+from corrigenda.stages.coverage import invented, left_out
 from corrigenda.text import anchor, content_words, hypothesis_text, is_row, same_word, words_of
 from corrigenda.types import AtomicClaim, ChatRequest, Message, Sentence, SentenceKind, Span
 
@@ -31,7 +33,6 @@ Warn = Callable[[str], object]
 _CALL_LIMIT = 12_000
 """Code points of sentences that one call may carry; further sentences are split deterministically."""
 _CLAIMS_LIMIT = 12
-_CONTEXT = 2000
 _ITEM = {"type": "object", "properties": {"sentence": {"type": "integer"}, "text": {"type": "string"}}}
 ANSWER_SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -128,11 +129,16 @@ class DeterministicDecomposer:
         """Take word lists from `prompts`; `language` is the answer's, where it differs from theirs."""
         self.prompts = prompts
         self.language = language or prompts.language
+        self._contexts = Contexts(self.language)
 
     async def decompose(self, answer: str, question: str | None = None) -> Decomposition:
         """Return the claims of a whole answer."""
         sentences = split_sentences(answer, self.language)
-        claims = [c for i, s in enumerate(sentences) for c in self.claims(s, sentences[max(i - 200, 0) : i])]
+        claims: list[AtomicClaim] = []
+        context = Context()
+        for sentence in sentences:
+            claims += self.claims(sentence, context)
+            context = context.after(sentence)
         return Decomposition(sentences=sentences, claims=tuple(claims))
 
     async def decompose_sentence(
@@ -141,24 +147,23 @@ class DeterministicDecomposer:
         """Return the claims of one sentence."""
         return self.claims(sentence, self.before(sentence, context))
 
-    def before(self, sentence: Sentence, context: str) -> tuple[Sentence, ...]:
-        """Return the sentences shortly before one, where its claims can depend on them."""
-        plain = sentence.kind is SentenceKind.PROSE and not re.search(r"\b(?:He|She|It|he|she|it)\b", sentence.text)
-        if plain or sentence.kind is SentenceKind.HEADING:
-            return ()
-        known = context[: sentence.span.start]
-        cut = known.find("\n", max(len(known) - _CONTEXT, 0)) + 1 if len(known) > _CONTEXT else 0
-        return split_sentences(known[cut:], self.language)
+    def before(self, sentence: Sentence, context: str) -> Context:
+        """Return what a sentence's claims may take from the answer (`context`) before it."""
+        return self._contexts.before(sentence, context)
 
-    def claims(self, sentence: Sentence, before: Sequence[Sentence]) -> tuple[AtomicClaim, ...]:
-        """Return the claims of one sentence, given those before it. Never empty."""
-        reason = why_not_checkable(sentence, self.prompts, self.language)
+    def claims(self, sentence: Sentence, before: Context) -> tuple[AtomicClaim, ...]:
+        """Return the claims of one sentence, given what stands before it. Never empty."""
+        stated, reason = statement_of(sentence, self.prompts, self.language)
         if reason:
             return (_claim(hypothesis_text(sentence.text), sentence.span, sentence, reason=reason),)
         if sentence.kind is not SentenceKind.PROSE:
-            text = _row_text(sentence, before) if is_row(sentence) else _item_text(sentence, before, self.language)
+            text = (
+                _row_text(sentence, before) if is_row(sentence) else _item_text(stated, sentence, before, self.language)
+            )
             return (_claim(text, sentence.span, sentence),)
-        earlier = [hypothesis_text(s.text) for s in before[-3:] if s.kind is SentenceKind.PROSE]
+        earlier = [hypothesis_text(s.text) for s in before.recent[-3:] if s.kind is SentenceKind.PROSE]
+        if stated != hypothesis_text(sentence.text):
+            return (_claim(name_subject(stated, earlier, self.language), sentence.span, sentence),)
         clauses = split_clauses(sentence.text, self.language)
         claims: list[AtomicClaim] = []
         for clause in clauses:
@@ -175,11 +180,10 @@ def _claim(text: str, span: Span, sentence: Sentence, reason: str | None = None)
     return AtomicClaim(text=text, span=span, sentence=sentence.index, checkable=reason is None, reason=reason)
 
 
-def _row_text(sentence: Sentence, before: Sequence[Sentence]) -> str:
+def _row_text(sentence: Sentence, before: Context) -> str:
     """Return a table's row as a statement: its first cell, then each other cell under its head."""
     cells = _cells(sentence.text)
-    above = [s for s in before if s.kind is not SentenceKind.TABLE_ROW]
-    heads = _cells(above[-1].text) if above and is_row(above[-1]) else []
+    heads = _cells(before.above.text) if before.above and is_row(before.above) else []
     if len(heads) != len(cells) or len(cells) < 2:
         return ", ".join(c for c in cells if c)
     under = [f"{head} {cell}".strip() for head, cell in zip(heads[1:], cells[1:], strict=True) if cell]
@@ -190,15 +194,14 @@ def _cells(row: str) -> list[str]:
     return [hypothesis_text(cell.replace("\\|", "|")) for cell in re.split(r"(?<!\\)\|", row)]
 
 
-def _item_text(sentence: Sentence, before: Sequence[Sentence], language: str) -> str:
+def _item_text(text: str, sentence: Sentence, before: Context, language: str) -> str:
     """Return a list item as a statement; one without a verb is told apart by the heading or line above its list."""
-    text = hypothesis_text(sentence.text)
-    above = [s for s in before if s.kind in (SentenceKind.HEADING, SentenceKind.PROSE)]
-    if not is_fragment(text, language) or sentence.kind is not SentenceKind.LIST_ITEM or not above:
+    above = before.topic
+    if not is_fragment(text, language) or sentence.kind is not SentenceKind.LIST_ITEM or above is None:
         return text
-    topic = hypothesis_text(above[-1].text).rstrip(": ")
-    announces = above[-1].text.endswith(":") and not re.match(r"(?:Here|Below|Ecco|Di seguito)\b", topic)
-    if len(topic.split()) > 8 or not (above[-1].kind is SentenceKind.HEADING or announces):
+    topic = hypothesis_text(above.text).rstrip(": ")
+    announces = above.text.endswith(":") and not re.match(r"(?:Here|Below|Ecco|Di seguito)\b", topic)
+    if len(topic.split()) > 8 or not (above.kind is SentenceKind.HEADING or announces):
         return text
     return f"{topic}: {text}"
 
@@ -239,7 +242,7 @@ class ModelDecomposer:
         items = await self._ask(asked, question, warnings.append) if asked else None
         if items is not None:
             method = self.method
-            near = {s.index: _nearby(s, plain.sentences[: s.index], claims[s.index]) for s in asked}
+            near = {s.index: _nearby(plain.sentences[max(s.index - 5, 0) : s.index], claims[s.index]) for s in asked}
             claims |= self._assign(items, asked, near, question or "", warnings.append)
         return Decomposition(
             sentences=plain.sentences,
@@ -257,7 +260,7 @@ class ModelDecomposer:
         if not self.asks_about(sentence, plain):
             return plain
         told = warn or (lambda _: None)
-        user = self.prompts.fill("decompose", "sentence_user", sentence=_as_data(sentence.text))
+        user = self.prompts.fill("decompose", "sentence_user", sentence=_as_data(self._stated(sentence)))
         limit = 40 + 4 * len(words_of(sentence.text))
         try:
             items = claims_of(await self._call("sentence_system", user, SENTENCE_SCHEMA, limit))
@@ -266,7 +269,13 @@ class ModelDecomposer:
             return plain
         if not items:
             return plain
-        return _usable([text for _, text in items], sentence, _nearby(sentence, before, plain), told) or plain
+        near = _nearby(before.recent, plain)
+        return _usable([text for _, text in items], sentence, self._stated(sentence), near, told) or plain
+
+    def _stated(self, sentence: Sentence) -> str:
+        """Return the text of a sentence that a model is to split: without an opening such as `I believe`."""
+        stated, _ = statement_of(sentence, self.fallback.prompts, self.language)
+        return sentence.text if stated == hypothesis_text(sentence.text) else stated
 
     async def _call(self, system: str, user: str, schema: Mapping[str, Any], limit: int) -> dict[str, Any]:
         messages = (
@@ -282,7 +291,7 @@ class ModelDecomposer:
         self, asked: Sequence[Sentence], question: str | None, warn: Warn
     ) -> tuple[tuple[int | None, str], ...] | None:
         """Ask about all of `asked` in one call, once more if the reply cannot be parsed; None when that fails."""
-        numbered = "\n".join(f"{i}. {_as_data(s.text)}" for i, s in enumerate(asked, 1))
+        numbered = "\n".join(f"{i}. {_as_data(self._stated(s))}" for i, s in enumerate(asked, 1))
         user = self.prompts.fill("decompose", "user", question=_as_data(question or "-"), sentences=numbered)
         limit = min(100 + 6 * len(words_of(numbered)), 8192)
         problem: BackendError | None = None
@@ -324,7 +333,9 @@ class ModelDecomposer:
         for position, sentence in enumerate(asked):
             if position not in texts:
                 warn(f"decompose: the model left out sentence {sentence.index + 1}; it was split by rules instead")
-            elif usable := _usable(texts[position], sentence, f"{question} {near[sentence.index]}", warn):
+                continue
+            around = f"{question} {near[sentence.index]}"
+            if usable := _usable(texts[position], sentence, self._stated(sentence), around, warn):
                 claims[sentence.index] = usable
         return claims
 
@@ -344,16 +355,15 @@ def _as_data(text: str) -> str:
     return re.sub(r"<(?=/?(?:sentences?|question)\b)", "‹", " ".join(text.split()), flags=re.IGNORECASE)
 
 
-def _usable(texts: Sequence[str], sentence: Sentence, near: str, warn: Warn) -> tuple[AtomicClaim, ...]:
-    """Return the model's claims that stand in the sentence, sorted; none when they leave out one of its numbers."""
-    kept = list(dict.fromkeys(t for t in texts if _is_in(t, sentence.text, near)))[:_CLAIMS_LIMIT]
+def _usable(texts: Sequence[str], sentence: Sentence, stated: str, near: str, warn: Warn) -> tuple[AtomicClaim, ...]:
+    """Return the model's claims that stand in the sentence, sorted; none when they leave out some of what it says."""
+    kept = list(dict.fromkeys(t for t in texts if _is_in(t, stated, near)))[:_CLAIMS_LIMIT]
     dropped = [t for t in dict.fromkeys(texts) if t not in kept]
     if dropped:
         warn(f"decompose: dropped claims that sentence {sentence.index + 1} does not make: {dropped!r}")
-    said = {w for t in kept for w in words_of(t)}
-    lost = [w for w in words_of(sentence.text) if w[0].isdigit() and w not in said]
-    if not kept or lost:
-        why = f"do not say {lost[0]!r}" if kept else "cannot be used"
+    lost = left_out(hypothesis_text(stated), kept) if kept else None
+    if not kept or lost is not None:
+        why = f"do not say {lost!r} as it does" if kept else "cannot be used"
         warn(f"decompose: the model's claims for sentence {sentence.index + 1} {why}; it was split by rules instead")
         return ()
     if len(kept) == 1:
@@ -362,9 +372,9 @@ def _usable(texts: Sequence[str], sentence: Sentence, near: str, warn: Warn) -> 
     return tuple(sorted(claims, key=lambda c: c.span or sentence.span))
 
 
-def _nearby(sentence: Sentence, before: Sequence[Sentence], claims: Sequence[AtomicClaim]) -> str:
+def _nearby(before: Sequence[Sentence], claims: Sequence[AtomicClaim]) -> str:
     """Return the text around a sentence that a claim of it may take a name from."""
-    return " ".join([*(s.text for s in before[-5:]), *(c.text for c in claims)])
+    return " ".join([*(s.text for s in before), *(c.text for c in claims)])
 
 
 def _share(claim: str, text: str) -> float:
@@ -375,8 +385,7 @@ def _share(claim: str, text: str) -> float:
 
 
 def _is_in(claim: str, sentence: str, near: str = "") -> bool:
-    """Return whether the sentence makes the claim: most of its words are there, and every number is."""
-    known = {*words_of(sentence), *words_of(near)}
-    if any(w not in known for w in words_of(claim) if w[0].isdigit()):
+    """Return whether the sentence makes the claim: most of its words are there, and every name and number is."""
+    if invented(claim, f"{sentence} {near}") is not None:
         return False
     return _share(claim, sentence) >= 0.3 and _share(claim, f"{sentence} {near}") >= 0.6
