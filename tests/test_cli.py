@@ -329,3 +329,20 @@ def test_a_secret_that_is_held_back_is_told_once(
         f"https://evil.example/v1?key=***  ({Path.cwd() / 'corrigenda.toml'})",
     ]
     assert "sk-very-secret" not in err + captured.out + captured.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "program"),
+    [
+        (["calibrate-nli", "--help"], "corrigenda calibrate-nli"),
+        (["bench", "latency", "--help"], "corrigenda bench latency"),
+        (["bench", "nli", "--help"], "corrigenda bench nli"),
+        (["bench", "--help"], "corrigenda bench"),
+    ],
+)
+def test_commands_with_options_of_their_own(
+    arguments: list[str], program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(arguments)
+    assert capsys.readouterr().out.startswith(f"usage: {program} ")

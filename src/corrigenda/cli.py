@@ -118,13 +118,18 @@ def parser() -> argparse.ArgumentParser:
 
     commands.add_parser("schema", help="print the JSON Schema of the report")
 
-    bench = commands.add_parser("bench", help="measure speed on this machine", add_help=False)
-    bench.add_argument("what", choices=("latency", "nli"))
-    bench.add_argument("rest", nargs=argparse.REMAINDER)
-
-    calibrate = commands.add_parser("calibrate-nli", help="refit the chat verifier's calibration", add_help=False)
-    calibrate.add_argument("rest", nargs=argparse.REMAINDER)
+    bench = commands.add_parser("bench", help="measure speed on this machine")
+    benches = bench.add_subparsers(dest="what", metavar="WHAT", required=True)
+    _add_own_command(benches, "latency", "what ask adds to the bare answer; --help says more")
+    _add_own_command(benches, "nli", "pairs per second of the verifiers; --help says more")
+    _add_own_command(commands, "calibrate-nli", "refit the chat verifier's calibration; --help says more")
     return top
+
+
+def _add_own_command(commands: Any, name: str, text: str) -> None:
+    """Add a command that parses its arguments itself: here everything behind its name is passed on as it is."""
+    own = commands.add_parser(name, help=text, add_help=False, prefix_chars="\0")
+    own.add_argument("rest", nargs=argparse.REMAINDER)
 
 
 def _add_settings(target: argparse.ArgumentParser, names: Sequence[str] | None = None) -> None:
