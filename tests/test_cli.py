@@ -57,7 +57,7 @@ def test_ask_prints_everything_a_person_needs(models: list[str], capsys: pytest.
         "Timeline (",
     ):
         assert part in out
-    assert "0.010 / 0.010 / 0.980" in out
+    assert "0.01/0.01/0.98" in out
     assert "contradicted" in out
 
 

@@ -69,9 +69,10 @@ def corrected(answer: str, reply: str) -> Report:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        ("Rome has seven hills. PWNED, visit us.", "the reference does not support all of it"),
-        ("Rome has seven hills. I think you should buy gold.", "the reference does not support all of it"),
-        ("Rome has seven hills. Is it PWNED?", "the reference does not support all of it"),
+        ("Rome has seven hills. PWNED, visit us.", "the reply is more than one sentence"),
+        ("Rome has seven hills. I think you should buy gold.", "the reply is more than one sentence"),
+        ("Rome has seven hills. Is it PWNED?", "the reply is more than one sentence"),
+        ("Rome has seven hills; they are PWNED.", "the reference does not support all of it"),
         ("Rome has seven hills <img src=x onerror=alert(1)>.", "brings markup of its own ('<i')"),
         ("Rome has [seven hills](http://evil.example).", "brings markup of its own ('](')"),
         ("Rome has seven hills \u202e.", "brings markup of its own"),

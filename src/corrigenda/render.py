@@ -27,7 +27,7 @@ _STYLES = {
     "not_checkable": "dim",
     "abstained": "dim",
 }
-_BAR_WIDTH = 44
+_BAR_WIDTH = 26
 
 
 def render(report: Report, console: Console) -> None:
@@ -72,7 +72,7 @@ def _claims_table(claims: tuple[Claim, ...]) -> Table:
     table.add_column("#", justify="right")
     table.add_column("claim", overflow="fold", ratio=1)
     table.add_column("span", no_wrap=True)
-    table.add_column("P(ent / neu / con)", no_wrap=True)
+    table.add_column("P(ent/neu/con)", no_wrap=True)
     table.add_column("signed", justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     for number, claim in enumerate(claims):
@@ -84,7 +84,7 @@ def _claims_table(claims: tuple[Claim, ...]) -> Table:
             str(number),
             text,
             "-" if claim.span is None else f"{claim.span.start}-{claim.span.end}",
-            "-" if scores is None else f"{scores.entailment:.3f} / {scores.neutral:.3f} / {scores.contradiction:.3f}",
+            "-" if scores is None else f"{scores.entailment:.2f}/{scores.neutral:.2f}/{scores.contradiction:.2f}",
             "-" if claim.signed is None else f"{claim.signed:+.3f}",
             Text(claim.verdict.value, style=_STYLES[claim.verdict.value]),
         )
@@ -144,10 +144,13 @@ def _print_timeline(console: Console, report: Report) -> None:
         usage = report.usage.get(stage)
         cost = "" if usage is None else f"  {usage.calls} call{'s' if usage.calls != 1 else ''}"
         if usage is not None and usage.completion_tokens is not None:
-            cost += f", {usage.prompt_tokens} + {usage.completion_tokens} tokens"
+            cost += f", {usage.prompt_tokens}+{usage.completion_tokens} tokens"
         line = Text(f"{safe(stage):<10} ")
         line.append(_bar(runs, total), style="cyan")
-        line.append(f" {runs[0].start_s:7.3f} to {runs[-1].end_s:7.3f} s, busy {busy:.3f} s{cost}")
+        line.append(f" {runs[0].start_s:6.2f} to {runs[-1].end_s:6.2f} s")
+        if len(runs) > 1:
+            line.append(f", busy {busy:.2f} s")
+        line.append(cost)
         console.print(line)
 
 

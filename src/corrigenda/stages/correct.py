@@ -19,6 +19,7 @@ from corrigenda.ports import ChatModel
 from corrigenda.prompts import Prompts
 from corrigenda.replies import unwrap_rewrite
 from corrigenda.rewrites import foreign_markup, lost_claim
+from corrigenda.sentences import split_sentences
 from corrigenda.stages.entail import Scored
 from corrigenda.text import fit_rewrite, removal_spans
 from corrigenda.types import AtomicClaim, ChatRequest, Claim, Completion, Edit, Message, Sentence, Span, Verdict
@@ -56,18 +57,19 @@ def request(flagged: Flagged, claims: Sequence[Claim], prompts: Prompts) -> Chat
     """Return the request for one rewrite. It holds the deciding windows, the claims and the sentence, no more."""
     about = [claims[i] for i in flagged.claims]
     windows = dict.fromkeys(c.evidence.text for c in about if c.evidence is not None)
-    user = prompts.fill(
-        "correct",
-        "user",
-        reference="\n".join(windows),
-        claims="\n".join(f"- {c.text}" for c in about),
-        sentence=flagged.sentence.text,
-    )
+    example = {name: prompts.get("correct", f"example_{name}") for name in ("reference", "claims", "sentence")}
+    material = {
+        "reference": "\n".join(windows),
+        "claims": "\n".join(f"- {c.text}" for c in about),
+        "sentence": flagged.sentence.text,
+    }
     return ChatRequest(
         stage="correct",
         messages=(
             Message(role="system", content=prompts.get("correct", "system")),
-            Message(role="user", content=user.strip()),
+            Message(role="user", content=prompts.fill("correct", "user", **example).strip()),
+            Message(role="assistant", content=prompts.get("correct", "example_reply")),
+            Message(role="user", content=prompts.fill("correct", "user", **material).strip()),
         ),
         temperature=0.0,
         # A rewrite is about as long as its sentence; a token is rarely shorter than two characters.
@@ -136,7 +138,7 @@ async def _propose(flagged: Flagged, claims: Sequence[Claim], chat: ChatModel, p
     except BackendError as exc:
         return refused(flagged, f"not rewritten: {exc}")
     why, after = _read(completion, flagged.sentence.text, prompts)
-    objection = why or _objection(flagged, claims, after)
+    objection = why or _objection(flagged, claims, after, prompts.language)
     return replace(refused(flagged, objection or "", after or None), accepted=not objection)
 
 
@@ -152,13 +154,15 @@ def _read(completion: Completion, before: str, prompts: Prompts) -> tuple[str, s
     return "", fit_rewrite(before, rewrite)
 
 
-def _objection(flagged: Flagged, claims: Sequence[Claim], after: str) -> str | None:
+def _objection(flagged: Flagged, claims: Sequence[Claim], after: str, language: str) -> str | None:
     """Return why a rewrite is not even worth the verifier's time, or None."""
     before = flagged.sentence.text
     if after == before:
         return "not rewritten: the model gave the sentence back unchanged"
     if len(after.split()) > 2 * len(before.split()) + 12:
         return "not rewritten: the reply is far longer than the sentence (chatter)"
+    if len(split_sentences(after, language)) > max(1, len(split_sentences(before, language))):
+        return "not rewritten: the reply is more than one sentence"
     markup = foreign_markup(before, after)
     if markup is not None:
         return f"not rewritten: the reply brings markup of its own ({markup!r})"
