@@ -53,8 +53,8 @@ def test_ask_answers_recalls_beside_it_and_checks(c: Corrigenda) -> None:
 
 def test_the_command_line_on_the_same_files(c: Corrigenda, capsys: pytest.CaptureFixture[str]) -> None:
     del c  # only so that this is skipped without the model
-    arguments = ["--answer", "Italy is in Asia.", "--context", str(DEMO / "context.txt"), "--json"]
+    arguments = ["--answer", "The Eiffel Tower stands in Paris.", "--context", str(DEMO / "context.txt"), "--json"]
     assert main(["check", *arguments, "--timeout", "300"]) == 0
     report = from_dict(json.loads(capsys.readouterr().out))
     assert report.models["verifier"] == "chat:local:qwen2.5-coder-1.5b-instruct + numbers"
-    assert report.final_answer == "Italy is in Asia."
+    assert (report.final_answer, report.status) == ("The Eiffel Tower stands in Paris.", Status.VERIFIED)

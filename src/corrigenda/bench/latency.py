@@ -33,9 +33,9 @@ FIRST_TOKEN_S = 0.3
 TOKENS_PER_S = 80.0
 QUESTION = "What is the city of Bergen known for?"
 SENTENCES = (
-    "Bergen is a port city in Norway.",
+    "Bergen is a large port city in Norway.",
     "The wharf Bryggen is a World Heritage Site and draws many visitors.",
-    "It lies on the west coast between seven mountains.",
+    "It lies on the west coast of Norway between seven mountains.",
     "King Olav Kyrre founded it in 1070.",
     "A funicular has carried people up Mount Fløyen since 1918.",
     "The University of Bergen opened in 1946 and has about 20,000 students.",
@@ -48,6 +48,9 @@ SENTENCES = (
     "Its football club plays at a stadium that holds some 17,000 people.",
     "The fish market has been held since the thirteenth century.",
     "The old town hall was built in 1558 as a private house.",
+    "The first theatre of the country opened there in 1850.",
+    "An aquarium stands on the headland west of the harbour.",
+    "The airport lies about eighteen kilometres south of the city.",
 )
 SPLITS = {
     "The wharf Bryggen is a World Heritage Site and draws many visitors.": (
@@ -95,6 +98,12 @@ def answer_of(tokens: int) -> str:
             break
         chosen.append(sentence)
     return " ".join(chosen)
+
+
+def compound_last() -> str:
+    """Return the answer of 42 pieces with its compound sentence at the end: the worst case for a model decomposer."""
+    sentences = [s.text for s in split_sentences(answer_of(42), "en")]
+    return " ".join(sorted(sentences, key=lambda sentence: sentence in SPLITS))
 
 
 def script(answer: str) -> dict[str, Any]:
@@ -184,19 +193,18 @@ async def measure(
 
 
 async def simulated(runs: int, lengths: Sequence[int] = (42, 200)) -> list[Row]:
-    """Measure the simulated profile at each answer length, with each decomposer."""
+    """Measure the simulated profile at each answer length, with each decomposer; last, the model's worst case."""
+    answers = [("simulated", answer_of(n), d) for n in lengths for d in ("deterministic", "auto", "model")]
     rows = []
-    for length in lengths:
-        answer = answer_of(length)
-        for decomposer in ("deterministic", "auto", "model"):
-            settings = Settings(llm="none", decomposer=decomposer)
+    for profile, answer, decomposer in [*answers, ("worst case", compound_last(), "model")]:
+        settings = Settings(llm="none", decomposer=decomposer)
 
-            def make(answer: str = answer, settings: Settings = settings) -> tuple[ChatModel, Corrigenda]:
-                chat = ScriptedChat(script(answer))
-                nli = ScriptedEntailer({"rules": [{"scores": [0.98, 0.01, 0.01]}]})
-                return chat, Corrigenda(llm=chat, nli=nli, settings=settings)
+        def make(answer: str = answer, settings: Settings = settings) -> tuple[ChatModel, Corrigenda]:
+            chat = ScriptedChat(script(answer))
+            nli = ScriptedEntailer({"rules": [{"scores": [0.98, 0.01, 0.01]}]})
+            return chat, Corrigenda(llm=chat, nli=nli, settings=settings)
 
-            rows.append(await measure("simulated", make, settings, [QUESTION] * runs, len(pieces(answer))))
+        rows.append(await measure(profile, make, settings, [QUESTION] * runs, len(pieces(answer))))
     return rows
 
 
@@ -251,7 +259,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.profile in ("simulated", "both"):
         print(
             f"SIMULATED speed: a scripted chat model, first token after {FIRST_TOKEN_S * 1000:.0f} ms, then "
-            f"{TOKENS_PER_S:.0f} tokens/s, and a scripted verifier that takes no time. Nothing is flagged."
+            f"{TOKENS_PER_S:.0f} tokens/s, and a scripted verifier that takes no time. Nothing is flagged.\n"
+            "Worst case: the compound sentence comes last, so that its whole decomposition follows the answer."
         )
         print(table(asyncio.run(simulated(arguments.runs))), flush=True)
     if arguments.profile in ("embedded", "both"):
