@@ -10,8 +10,8 @@ BIN := $(VENV)/bin
 
 demo: $(VENV)/.embedded
 	$(BIN)/corrigenda models pull
-	$(BIN)/corrigenda ask "What is the Great Barrier Reef, and where is it?"
-	$(BIN)/corrigenda check --context demo/rome.txt --answer-file demo/answer.txt
+	$(BIN)/corrigenda ask "Who painted the Mona Lisa, and where does it hang?" --seed 3
+	$(BIN)/corrigenda check --context demo/context.txt --answer-file demo/answer.txt
 
 test: $(VENV)/.dev
 	-$(BIN)/corrigenda models pull

@@ -31,7 +31,8 @@ def generated() -> str:
     ]
     with mock.patch.dict(os.environ, {"COLUMNS": "100", "NO_COLOR": "1"}):
         for each in _parsers(parser()):
-            parts.append(f"## {each.prog}\n\n```text\n{each.format_help().rstrip()}\n```\n")
+            if each.add_help:  # the others only pass their arguments on: their own --help says what they take
+                parts.append(f"## {each.prog}\n\n```text\n{each.format_help().rstrip()}\n```\n")
     return "\n".join(parts)
 
 

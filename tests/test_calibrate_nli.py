@@ -304,7 +304,13 @@ class Mute(Biased):
 
 def test_a_model_that_gives_none_of_the_words_cannot_be_fitted(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="answered with none of the three words, on any pair"):
+        asyncio.run(refit(Mute(), [data(tmp_path / "d.jsonl", 5)], raw=tmp_path / "raw.jsonl"))
+
+
+def test_too_few_groups_are_told_before_the_model_is_asked(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cross-validation needs at least 5 groups of unrelated pairs, got 2"):
         asyncio.run(refit(Mute(), [data(tmp_path / "d.jsonl", 2)], raw=tmp_path / "raw.jsonl"))
+    assert not (tmp_path / "raw.jsonl").exists()
 
 
 # The command

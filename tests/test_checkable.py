@@ -227,3 +227,17 @@ def test_long_sentences_take_linear_time(text: str) -> None:
     begun = time.process_time()
     stated(text)
     assert time.process_time() - begun < 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "checkable"),
+    [
+        ("I find it beautiful.", False),
+        ("I love it.", False),
+        ("I like pasta.", False),
+        ("I find that Rome has 5 hills.", True),
+        ("I love Rome, as it has 5 hills.", True),
+    ],
+)
+def test_taste_is_no_claim_and_a_finding_is(answer: str, checkable: bool) -> None:
+    assert (stated(answer)[1] is None) is checkable

@@ -34,12 +34,12 @@ LAYERS = (
         "quantities",
     ),
     ("policies",),
-    ("report", "trace", "status", "stages", "models", "backends"),
+    ("progress", "report", "trace", "status", "stages", "models", "backends"),
     ("run", "pipeline"),
     ("config", "files"),
     ("loading",),
     ("api",),
-    ("nli_fit", "calibrate_nli", "bench", "progress", "render"),
+    ("nli_fit", "calibrate_nli", "bench", "render"),
     ("cli",),
     ("__main__",),
 )
@@ -114,7 +114,6 @@ SIDEWAYS = {
     ("checkable", "text"),
     ("pipeline", "run"),
     ("calibrate_nli", "nli_fit"),
-    ("calibrate_nli", "progress"),
 }
 
 

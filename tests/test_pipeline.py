@@ -113,6 +113,7 @@ def test_rewriter_that_fails_leaves_the_answer_and_says_so() -> None:
     assert [e.accepted for e in report.edits] == [False, False]
     assert report.reason == "2 of 2 contradicted claims could not be repaired"
     assert all("not rewritten" in e.reason for e in report.edits)
+    assert report.warnings[0].startswith("correct: not rewritten, the chat model failed: ")
 
 
 STILL_WRONG: Rules = [

@@ -24,6 +24,7 @@ from corrigenda.loading import Loader
 from corrigenda.pipeline import Options, Tools, ask, check
 from corrigenda.policies import Policy
 from corrigenda.ports import ChatModel, Entailer
+from corrigenda.progress import Progress
 from corrigenda.stages.decompose import Decomposer
 from corrigenda.types import Reference, Report
 
@@ -59,7 +60,10 @@ class Corrigenda:
         progress: Callable[[int, int, str], None] | None = None,
         **overrides: Any,
     ) -> None:
-        """Check the settings; load nothing yet. `progress(done, total, note)` follows model downloads in bytes."""
+        """Check the settings; load nothing yet.
+
+        `progress(done, total, note)` follows model downloads, in bytes; without it, lines on standard error do.
+        """
         given = {"llm": llm, "nli": nli, "decomposer": decomposer, "policy": policy}
         strings: dict[str, Any] = {k: v for k, v in (given | overrides).items() if isinstance(v, str) or k in overrides}
         if settings is None:
@@ -75,7 +79,7 @@ class Corrigenda:
             entailer=None if isinstance(nli, str) else nli,
             policy=None if isinstance(policy, str) else policy,
             decomposer=None if isinstance(decomposer, str) else decomposer,
-            progress=progress,
+            progress=progress or Progress().download,
         )
         self._runner: _Runner | None = None
         self._runner_lock = threading.Lock()

@@ -96,14 +96,20 @@ def _logistic(x: Array, target: NDArray[np.bool_]) -> list[float]:
     return [float(value) for value in minimize(loss, np.zeros(x.shape[1]), jac=True, method="L-BFGS-B").x]
 
 
+def require_groups(groups: Sequence[int]) -> list[int]:
+    """Return the distinct groups, sorted. Raises InputError when there are fewer than folds."""
+    order = sorted(set(groups))
+    if len(order) < FOLDS:
+        raise InputError(f"cross-validation needs at least {FOLDS} groups of unrelated pairs, got {len(order)}")
+    return order
+
+
 def cross_validated(sums: Sums, labels: Sequence[int], groups: Sequence[int], seed: int = 7) -> Array:
     """Return an array (n, 3): each pair's probabilities by constants fitted without its group, in 5 folds.
 
     Raises InputError when there are fewer groups than folds.
     """
-    order = sorted(set(groups))
-    if len(order) < FOLDS:
-        raise InputError(f"cross-validation needs at least {FOLDS} groups of unrelated pairs, got {len(order)}")
+    order = require_groups(groups)
     random.Random(seed).shuffle(order)  # noqa: S311  # nothing secret
     fold_of = {group: place % FOLDS for place, group in enumerate(order)}
     folds = np.array([fold_of[group] for group in groups])

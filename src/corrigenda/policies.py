@@ -98,9 +98,10 @@ def _reach_warnings(tau: float, scores: Sequence[float | None], policy: str) -> 
     if not strengths or strongest == 0 or tau <= strongest + TOLERANCE:
         return ()
     how = "no score can reach it" if tau > 1 + TOLERANCE else f"the strongest score of this answer is {strongest:.3f}"
+    advice = "; try --policy bounded" if policy == "paper" else ""
     return (
-        f"policy {policy!r}: the threshold τ = {tau:.4f} is unreachable ({how}), so no claim can be supported or "
-        "contradicted; try --policy bounded",
+        f"policy {policy!r}: the threshold τ = {tau:.4f} is unreachable ({how}), so no claim of this answer can be "
+        f"supported or contradicted{advice}",
     )
 
 

@@ -333,6 +333,7 @@ class Run:
                 needed=min(max(tau or 0.0, DEFAULT_FLOOR), DEFAULT_CEILING),
             )
             edits = await self.deadline.bound(work)
+            self.trace.warn(*(f"correct: {e.reason}" for e in edits if e.reason.startswith(correction.CALL_FAILED)))
         except Late:
             edits = tuple(correction.refused(f, correction.NO_TIME) for f in flagged)
         except Exception as exc:  # as in the other stages

@@ -163,6 +163,7 @@ async def refit(
     rows = [row for path in data for row in sample(read_pairs(path), limit)]
     if all(row.label != 1 for row in rows):
         rows += neutral_pairs(rows) + shipped_neutral_pairs()
+    nli_fit.require_groups(groups(rows))  # before the model is asked for minutes
     used = _usable(rows, await collect(scorer, scheme, rows, raw, progress))
     before, after = current.constants, nli_fit.fit(used.sums, used.labels)
     names = " + ".join(path.stem for path in data)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from corrigenda.concurrency import together
-from corrigenda.errors import BackendError
+from corrigenda.errors import CorrigendaError
 from corrigenda.policies import TOLERANCE
 from corrigenda.ports import ChatModel
 from corrigenda.prompts import Prompts
@@ -31,6 +31,7 @@ Split = Callable[[Sentence, str], Sequence[AtomicClaim]]
 """Splits the rewrite of a sentence into claims that stand alone in that sentence's place, without a model."""
 
 NO_MODEL = "not rewritten: no chat model was given (set --llm)"
+CALL_FAILED = "not rewritten, the chat model failed"
 NO_TIME = "not rewritten: the time limit was reached"
 
 
@@ -135,8 +136,8 @@ async def _propose(flagged: Flagged, claims: Sequence[Claim], chat: ChatModel, p
     """Return the model's rewrite as an edit; `accepted` means here that it deserves a check."""
     try:
         completion = await chat.complete(request(flagged, claims, prompts))
-    except BackendError as exc:
-        return refused(flagged, f"not rewritten: {exc}")
+    except CorrigendaError as exc:  # not only while it is used: a model that is loaded now may be missing
+        return refused(flagged, f"{CALL_FAILED}: {exc}")
     why, after = _read(completion, flagged.sentence.text, prompts)
     objection = why or _objection(flagged, claims, after, prompts.language)
     return replace(refused(flagged, objection or "", after or None), accepted=not objection)
