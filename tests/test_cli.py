@@ -49,7 +49,7 @@ def test_ask_prints_everything_a_person_needs(models: list[str], capsys: pytest.
         "Question\nHow many hills has Rome?",
         "Answer\nRome has 5 hills. It is in Italy.",
         "Reference (recall)\nRome stands on seven hills. Rome is in Italy.",
-        "Decision: policy bounded (provisional constants), µ = 0.0000, σ = 0.9800, k = 0.7000,",
+        "Decision: policy bounded (provisional), µ = 0.0000, σ = 0.9800, k = 0.7000,",
         "τ = 0.6860",
         "- Rome has 5 hills.\n+ Rome has seven hills.",
         "Final answer\nRome has seven hills. It is in Italy.",

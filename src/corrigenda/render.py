@@ -96,7 +96,7 @@ def _decision_line(report: Report) -> Text:
     if d is None:
         return Text("Decision: none, no claim was scored\n", style="bold")
     parts = [
-        f"policy {safe(d.policy)}" + (" (provisional constants)" if d.provisional else ""),
+        f"policy {safe(d.policy)}" + (" (provisional)" if d.provisional else ""),
         *(f"{name} = {value:.4f}" for name, value in _numbers(report) if value is not None),
     ]
     text = Text("Decision: ", style="bold")
