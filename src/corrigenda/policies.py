@@ -59,6 +59,23 @@ def statistics(scores: Sequence[float | None]) -> tuple[float | None, float | No
     return mu, math.sqrt(math.fsum((s - mu) ** 2 for s in finite) / len(finite))
 
 
+def _adaptive(scores: Sequence[float | None], k: float) -> tuple[float | None, float | None, float | None]:
+    """Return µ, σ and µ + kσ; three times None when no score is finite."""
+    mu, sigma = statistics(scores)
+    return mu, sigma, None if mu is None or sigma is None else mu + k * sigma
+
+
+def _decided(decision: Decision, tau: float | None, scores: Sequence[float | None], policy: str) -> Decided:
+    """Decide by |s| against τ, with a warning where it is out of reach; without a τ every claim has failed."""
+    if tau is None:
+        return Decided(decision=decision, verdicts=(Verdict.FAILED,) * len(scores))
+    return Decided(
+        decision=decision,
+        verdicts=_by_threshold(scores, tau, tau),
+        warnings=_reach_warnings(tau, scores, policy),
+    )
+
+
 def conformal_threshold(true_claim_scores: Sequence[float], alpha: float) -> float:
     """Return the split-conformal threshold from signed scores of claims known to be true.
 
@@ -136,16 +153,9 @@ class Paper:
 
     def decide(self, scores: Sequence[float | None]) -> Decided:
         """Decide by |s| against τ; a negative τ leaves the decision to the label and -τ, as published."""
-        mu, sigma = statistics(scores)
-        tau = None if mu is None or sigma is None else mu + self.k * sigma
+        mu, sigma, tau = _adaptive(scores, self.k)
         decision = Decision(policy=self.name, k=self.k, mu=mu, sigma=sigma, tau=tau, tau_raw=tau)
-        if tau is None:
-            return Decided(decision=decision, verdicts=(Verdict.FAILED,) * len(scores))
-        return Decided(
-            decision=decision,
-            verdicts=_by_threshold(scores, tau, tau),
-            warnings=_reach_warnings(tau, scores, self.name),
-        )
+        return _decided(decision, tau, scores, self.name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,8 +177,7 @@ class Fixed:
 
     def decide(self, scores: Sequence[float | None]) -> Decided:
         """Decide by |s| against the threshold. µ, σ and µ + kσ are reported and not used."""
-        mu, sigma = statistics(scores)
-        raw = None if mu is None or sigma is None else mu + self.k * sigma
+        mu, sigma, raw = _adaptive(scores, self.k)
         return Decided(
             decision=Decision(
                 policy=self.name,
@@ -212,8 +221,7 @@ class Bounded:
 
     def decide(self, scores: Sequence[float | None]) -> Decided:
         """Decide by |s| against the clipped τ."""
-        mu, sigma = statistics(scores)
-        raw = None if mu is None or sigma is None else mu + self.k * sigma
+        mu, sigma, raw = _adaptive(scores, self.k)
         tau = None if raw is None else min(max(raw, self.floor), self.ceiling)
         decision = Decision(
             policy=self.name,
@@ -226,13 +234,7 @@ class Bounded:
             ceiling=self.ceiling,
             provisional=self.provisional,
         )
-        if tau is None:
-            return Decided(decision=decision, verdicts=(Verdict.FAILED,) * len(scores))
-        return Decided(
-            decision=decision,
-            verdicts=_by_threshold(scores, tau, tau),
-            warnings=_reach_warnings(tau, scores, self.name),
-        )
+        return _decided(decision, tau, scores, self.name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -266,8 +268,7 @@ class Conformal:
 
     def decide(self, scores: Sequence[float | None]) -> Decided:
         """Flag strictly above the threshold: the calibration counts a tie as not flagged."""
-        mu, sigma = statistics(scores)
-        raw = None if mu is None or sigma is None else mu + self.k * sigma
+        mu, sigma, raw = _adaptive(scores, self.k)
         finite = self.threshold if math.isfinite(self.threshold) else None
         warnings = []
         if self.provisional:
