@@ -346,3 +346,13 @@ def test_commands_with_options_of_their_own(
     with pytest.raises(SystemExit, match="0"):
         main(arguments)
     assert capsys.readouterr().out.startswith(f"usage: {program} ")
+
+
+def test_a_model_file_that_is_not_there_is_told_before_any_work(
+    models: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = [*models[2:], "--llm", "local:none.gguf"]
+    assert main(["check", "--answer", "Rome has 5 hills.", "--context", "rome.txt", *flags]) == 3
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+    assert "there is no model file at 'none.gguf'" in captured.err

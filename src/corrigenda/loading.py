@@ -90,6 +90,7 @@ class Loader:
         """Return the one chat model of this spec, not loaded yet; the verifier shares it."""
         with self._lock:
             if spec not in self._chats:
+                _check_early(spec)
                 lazy = LazyChat(spec, lambda: self._load_chat(spec))
                 self._chats[spec] = lazy
                 self._own[f"chat {spec}"] = lazy
@@ -169,6 +170,21 @@ class Loader:
             ceiling=s.ceiling if s.ceiling is not None else bounds[1],
             alpha=s.alpha,
         )
+
+
+def _check_early(spec: str) -> None:
+    """Raise MissingExtra or ModelError for a local model that was asked for and cannot be had, before any work.
+
+    The embedded model, which nobody may have asked for, is left alone until it is needed: checking an answer
+    without correcting it must work without it.
+    """
+    kind, _, rest = spec.partition(":")
+    if kind == "local" and rest not in ("", EMBEDDED_MODEL):
+        backends.require("chat local")
+        if rest.endswith(".gguf"):
+            from corrigenda import models  # noqa: PLC0415  # as above
+
+            models.resolve(rest)
 
 
 class LazyChat:

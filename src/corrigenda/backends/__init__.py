@@ -41,15 +41,21 @@ _TABLE: Mapping[str, _Backend] = {
 }
 
 
+def require(backend_name: str) -> None:
+    """Raise MissingExtra when a package that this backend needs is not installed. Imports nothing."""
+    backend = _TABLE[backend_name]
+    for package in backend.needs:
+        if find_spec(package) is None:
+            raise MissingExtra(f"the backend {backend_name!r}", package, backend.extra)
+
+
 def load(backend_name: str, /, *arguments: Any, **settings: Any) -> Any:
     """Return a backend by its name in the table above (`chat openai`, `nli onnx`, …).
 
     Raises MissingExtra, before anything is imported, when a package it needs is not installed; what else it
     raises is up to the backend. `backend_name` must be in the table (KeyError otherwise).
     """
+    require(backend_name)
     backend = _TABLE[backend_name]
-    for package in backend.needs:
-        if find_spec(package) is None:
-            raise MissingExtra(f"the backend {backend_name!r}", package, backend.extra)
     module = importlib.import_module(f"corrigenda.backends.{backend.module}")
     return getattr(module, backend.name)(*arguments, **settings)
