@@ -168,7 +168,7 @@ def test_an_abstention_is_not_a_pass() -> None:
 
 def test_what_was_not_checked_in_time_is_unverified() -> None:
     chat = [ASKED[0], {**ASKED[1], "first_token_s": 30}]
-    with make(chat, timeout=0.2) as c:
+    with make(chat, timeout=0.8) as c:
         report = c.ask_sync("What is Rome?")
     assert (report.status, verdicts(report), report.final_answer) == (Status.UNVERIFIED, [U, U], ANSWER)
     assert {c.reason for c in report.claims} == {"not checked: the time limit was reached"}
