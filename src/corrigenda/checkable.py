@@ -16,6 +16,10 @@ from corrigenda.replies import is_abstention, is_refusal
 from corrigenda.text import content_words, hypothesis_text, is_row, word_list, words_of
 from corrigenda.types import Sentence, SentenceKind
 
+REFUSAL = "refusal"
+ABSTENTION = "says that it does not know"
+"""The reasons of a sentence that only says that no answer is given; the report's status rests on them."""
+
 _QUESTION = re.compile(r"""[?？؟]+(["”’»')\]*_~`」』）]*)$""")
 _TAG = (
     r"(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|must)(?:n['’]t)?\s"
@@ -83,9 +87,9 @@ def _beside_opening(text: str, prompts: Prompts, language: str) -> tuple[str | N
     fillers = (bare.startswith(opening) for opening in prompts.words("decompose", "filler_openings"))
     reason = None
     if is_refusal(text, prompts):
-        reason = "refusal"
+        reason = REFUSAL
     elif is_abstention(text, prompts):
-        reason = "says that it does not know"
+        reason = ABSTENTION
     elif _opening(text, prompts.words("decompose", "preference")) is not None:
         reason = "opinion"
     elif re.sub(r"\W+$", "", bare) in prompts.words("decompose", "filler") or any(fillers):

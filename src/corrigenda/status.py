@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from corrigenda.checkable import ABSTENTION, REFUSAL
 from corrigenda.types import Claim, Edit, Status, Verdict
-
-ABSTENTIONS = frozenset({"refusal", "says that it does not know"})
-"""The reasons with which the decompose stage marks a sentence that only says that no answer is given."""
 
 
 def status_of(claims: Sequence[Claim], edits: Sequence[Edit]) -> tuple[Status, str | None]:
@@ -22,7 +20,7 @@ def status_of(claims: Sequence[Claim], edits: Sequence[Edit]) -> tuple[Status, s
             return Status.CONTRADICTED, f"{left} of {len(flagged)} contradicted claims could not be repaired"
         return Status.CORRECTED, None
     if not checkable:
-        if any(c.reason in ABSTENTIONS for c in claims):
+        if any(c.reason in (REFUSAL, ABSTENTION) for c in claims):
             return Status.ABSTAINED, "the answer says that it does not know, or refuses"
         return Status.UNVERIFIED, "the answer makes no claim that can be checked"
     if len(failed) == len(checkable):

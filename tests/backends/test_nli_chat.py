@@ -3,14 +3,14 @@
 import asyncio
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.nli_pairs import EMBEDDED, numbers, pair
 
 from corrigenda import models
-from corrigenda.backends.chat_local import LocalChat
 from corrigenda.backends.chat_scripted import ScriptedChat
 from corrigenda.backends.nli_chat import DEFAULT_MAX_TOKENS, ChatEntailer
 from corrigenda.backends.nli_chat_scheme import (
@@ -25,11 +25,8 @@ from corrigenda.backends.nli_chat_scheme import (
     one_line,
     parse_calibrations,
 )
-from corrigenda.backends.nli_numbers import NumberChecked
-from corrigenda.errors import BackendError, ConfigError, ModelError, Unreachable
+from corrigenda.errors import BackendError, ConfigError, Unreachable
 from corrigenda.types import ChatRequest, Entailment, Message, Pair, PairFailure
-
-EMBEDDED = "local:qwen2.5-coder-1.5b-instruct"
 
 SCHEME_DATA: dict[str, Any] = {
     "system": "One word.",
@@ -88,15 +85,6 @@ def logs(*probabilities: float) -> tuple[float, ...]:
 
 def score(rule: Rule, *pairs: Pair, calibration: Calibration = PLAIN) -> list[Entailment | PairFailure]:
     return asyncio.run(ChatEntailer(Labels(rule), calibration=calibration).entail(pairs))
-
-
-def pair(premise: str, hypothesis: str) -> Pair:
-    return Pair(premise=premise, hypothesis=hypothesis)
-
-
-def numbers(result: Entailment | PairFailure) -> tuple[float, float, float]:
-    assert isinstance(result, Entailment), result
-    return result.entailment, result.neutral, result.contradiction
 
 
 CAT = pair("A cat sleeps.", "A cat runs.")
@@ -343,60 +331,3 @@ def test_malformed_calibration_data_are_refused(scheme: dict[str, Any], model: d
     data = {"schemes": {"s": SCHEME_DATA | scheme}, "models": [MODEL_DATA | model]}
     with pytest.raises(ConfigError, match=message):
         parse_calibrations(data)
-
-
-# The embedded model
-
-
-@pytest.fixture(scope="module")
-def local() -> Iterator[LocalChat]:
-    pytest.importorskip("xllamacpp")
-    try:
-        path = models.path(models.DEFAULT)
-    except ModelError as exc:
-        pytest.skip(str(exc))
-    model = LocalChat(path, name=EMBEDDED)
-    yield model
-    asyncio.run(model.aclose())
-
-
-EIFFEL = "The Eiffel Tower is 330 metres tall and stands in Paris. It was built for the 1889 World's Fair."
-
-
-@pytest.mark.embedded
-@pytest.mark.parametrize(
-    ("premise", "hypothesis", "label"),
-    [
-        (EIFFEL, "The Eiffel Tower is in Paris.", "entailment"),
-        (EIFFEL, "The Eiffel Tower is in Rome.", "contradiction"),
-        ("Lena and Omar both live in Turin and work as nurses.", "Lena lives in Turin.", "entailment"),
-        ("Rome stands on seven hills. Italy is in Europe.", "Italy is in Asia.", "contradiction"),
-        ("The vaccine was not approved in 2019.", "The vaccine was approved in 2019.", "contradiction"),
-    ],
-)
-def test_the_embedded_model_tells_plain_pairs_apart(
-    local: LocalChat, premise: str, hypothesis: str, label: str
-) -> None:
-    (found,) = asyncio.run(ChatEntailer(local).entail([pair(premise, hypothesis)]))
-    assert isinstance(found, Entailment)
-    assert found.label == label
-
-
-@pytest.mark.embedded
-def test_the_embedded_model_does_not_flag_what_the_reference_leaves_open(local: LocalChat) -> None:
-    open_claims = ["The train from Lyon is usually full.", "The train from Lyon has a dining car."]
-    found = asyncio.run(
-        ChatEntailer(local).entail([pair("The train from Lyon arrives at noon.", c) for c in open_claims])
-    )
-    assert all(numbers(result)[2] < 0.5 for result in found)
-
-
-@pytest.mark.embedded
-def test_numbers_units_dates_and_negation(local: LocalChat, shared_cases: dict[str, dict[str, Any]]) -> None:
-    case = shared_cases["PC-23"]
-    pairs = [pair(*texts) for texts in case["input"]["pairs_(reference,claim)"]]
-    found = asyncio.run(NumberChecked(ChatEntailer(local)).entail(pairs))
-    flagged = [numbers(result)[2] >= 0.5 for result in found]
-    expected = [label == "flagged" for label in case["expected"]["labels"]]
-    assert [i for i, (is_, should) in enumerate(zip(flagged, expected, strict=True)) if is_ and not should] == []
-    assert sum(is_ and should for is_, should in zip(flagged, expected, strict=True)) >= 5

@@ -8,5 +8,7 @@
 6. `correct`     contradicted claims + reference → rewritten sentences, checked before they are accepted
 7. `reassemble`  answer + accepted edits → final answer
 
+`context` and `coverage` belong to `decompose`: what stands above a sentence; whether a model's claims say all of it.
+
 Stages receive the ports (`corrigenda.ports`) as arguments and import no backend.
 """
