@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from corrigenda.config import ADDRESSES, SECRETS, Settings, load, override, shown
+from corrigenda.config import load, override, shown
 from corrigenda.errors import ConfigError
+from corrigenda.settings import ADDRESSES, SECRETS, Settings
 
 
 def write(path: Path, text: str) -> Path:

@@ -16,12 +16,12 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from corrigenda.api import Context, Corrigenda
-    from corrigenda.config import Settings
     from corrigenda.errors import BackendError, ConfigError, CorrigendaError, InputError, MissingExtra, ModelError
     from corrigenda.policies import Bounded, Conformal, Fixed, Paper, Policy
     from corrigenda.ports import ChatModel, Entailer, LabelScorer
     from corrigenda.prompts import Prompts
     from corrigenda.report import from_dict, json_schema, to_dict, to_json
+    from corrigenda.settings import Settings
     from corrigenda.types import (
         AtomicClaim,
         ChatRequest,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 # Where each public name lives. They are imported on first use, so that `import corrigenda` costs next to nothing.
 _HOMES = {
     "api": ("Context", "Corrigenda"),
-    "config": ("Settings",),
+    "settings": ("Settings",),
     "errors": ("BackendError", "ConfigError", "CorrigendaError", "InputError", "MissingExtra", "ModelError"),
     "policies": ("Bounded", "Conformal", "Fixed", "Paper", "Policy"),
     "ports": ("ChatModel", "Entailer", "LabelScorer"),

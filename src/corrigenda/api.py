@@ -18,13 +18,13 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from corrigenda import config
-from corrigenda.config import Settings
 from corrigenda.errors import CorrigendaError
 from corrigenda.loading import Loader
 from corrigenda.pipeline import Options, Tools, ask, check
 from corrigenda.policies import Policy
 from corrigenda.ports import ChatModel, Entailer
 from corrigenda.progress import Progress
+from corrigenda.settings import Settings
 from corrigenda.stages.decompose import Decomposer
 from corrigenda.types import Reference, Report
 

@@ -12,54 +12,17 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from corrigenda import __version__
 from corrigenda.errors import CorrigendaError, InputError
 from corrigenda.files import Page, read_text, silence, tell, write, write_json
+from corrigenda.flags import add_settings, effective_settings, given_settings
 from corrigenda.terminal import one_line, safe
 
 if TYPE_CHECKING:
-    from corrigenda.config import Settings
     from corrigenda.progress import Progress
     from corrigenda.types import Report
-
-
-class Flag(NamedTuple):
-    """A flag that sets the setting of the same name (dashes for underscores)."""
-
-    name: str
-    metavar: str
-    help: str
-
-
-FLAGS = (
-    Flag("llm", "SPEC", "chat model: local:NAME-OR-FILE.gguf, openai:MODEL, scripted:FILE or none"),
-    Flag("nli", "SPEC", "verifier: chat, chat:LLM, onnx:DIR-OR-ID, transformers:DIR-OR-ID or scripted:FILE"),
-    Flag("policy", "NAME", "paper, fixed, bounded or conformal"),
-    Flag("k", "K", "sensitivity of the threshold µ + kσ"),
-    Flag("threshold", "T", "threshold of the policies fixed and conformal, 0 to 1"),
-    Flag("floor", "T", "lower bound of the threshold under bounded"),
-    Flag("ceiling", "T", "upper bound of the threshold under bounded, below 1"),
-    Flag("alpha", "A", "accepted share of true claims flagged, under conformal"),
-    Flag("decomposer", "NAME", "auto, deterministic or model"),
-    Flag("language", "CODE", "auto, en, it or another ISO 639-1 code"),
-    Flag("timeout", "SECONDS", "limit for the whole report; what is left then is unverified"),
-    Flag("references", "N", "how many independent references are recalled"),
-    Flag("unrepaired", "WHAT", "keep, hedge or remove what no rewrite repairs"),
-    Flag("numbers", "WHEN", "deterministic check of numbers, units and dates: on, off or auto"),
-    Flag("temperature", "T", "sampling temperature of the answer"),
-    Flag("top-p", "P", "nucleus of the answer"),
-    Flag("max-answer-tokens", "N", "cap on the answer"),
-    Flag("max-reference-tokens", "N", "cap on a recalled reference"),
-    Flag("seed", "N", "seed for the models that take one"),
-    Flag("base-url", "URL", "OpenAI-compatible server for openai: models"),
-    Flag("request-timeout", "SECONDS", "limit for one call to a chat server"),
-    Flag("retries", "N", "retries of a call that failed for a passing reason"),
-    Flag("script-log", "FILE", "JSONL file to which scripted backends append every request"),
-    Flag("prompts", "FILE", "TOML file with your own wording"),
-    Flag("models-dir", "DIR", "where model files are kept"),
-)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -110,11 +73,11 @@ def parser() -> argparse.ArgumentParser:
             action.add_argument("name", metavar="NAME", nargs="?", help="default: the embedded chat model")
         if name == "pull":
             action.add_argument("--verify", action="store_true", help="check the SHA-256 of a file that is here")
-        _add_settings(action, ("models-dir",))
+        add_settings(action, ("models-dir",))
 
     config = commands.add_parser("config", help="show the effective settings and where each came from")
     config.add_argument("--json", action="store_true", help="as JSON")
-    _add_settings(config)
+    add_settings(config)
 
     commands.add_parser("schema", help="print the JSON Schema of the report")
 
@@ -132,18 +95,10 @@ def _add_own_command(commands: Any, name: str, text: str) -> None:
     own.add_argument("rest", nargs=argparse.REMAINDER)
 
 
-def _add_settings(target: argparse.ArgumentParser, names: Sequence[str] | None = None) -> None:
-    target.add_argument("--config", metavar="FILE", help="configuration file (default: ./corrigenda.toml)")
-    group = target.add_argument_group("settings")
-    for flag in FLAGS:
-        if names is None or flag.name in names:
-            group.add_argument(f"--{flag.name}", metavar=flag.metavar, help=flag.help)
-
-
 def _add_report_flags(target: argparse.ArgumentParser) -> None:
     target.add_argument("--json", action="store_true", help="print the report alone, as JSON, on standard output")
     target.add_argument("--fail-on", choices=("contradicted", "unverified"), help=FAIL_ON)
-    _add_settings(target)
+    add_settings(target)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -185,11 +140,6 @@ def _check_text(arguments: Sequence[str]) -> None:
             ) from exc
 
 
-def _flags(arguments: argparse.Namespace) -> dict[str, Any]:
-    names = [flag.name.replace("-", "_") for flag in FLAGS]
-    return {name: getattr(arguments, name, None) for name in names}
-
-
 def _ask(arguments: argparse.Namespace) -> int:
     return _report(arguments, lambda c, on_stage: c.ask_sync(arguments.question, on_stage=on_stage))
 
@@ -213,7 +163,7 @@ def _report(arguments: argparse.Namespace, make: Callable[[Any, Callable[[str, b
     from corrigenda.api import Corrigenda  # noqa: PLC0415
     from corrigenda.progress import Progress  # noqa: PLC0415
 
-    settings = _settings(arguments)
+    settings = effective_settings(arguments)
     with Progress() as progress, Corrigenda(settings=settings, progress=_follow(progress)) as corrigenda:
         report = make(corrigenda, progress.stage)
     if arguments.json:
@@ -229,16 +179,6 @@ def _report(arguments: argparse.Namespace, make: Callable[[Any, Callable[[str, b
         render(report, Console(file=page, highlight=False, markup=False, emoji=False))
         write(page.getvalue().removesuffix("\n"))
     return exit_code(report, arguments.fail_on)
-
-
-def _settings(arguments: argparse.Namespace) -> Settings:
-    """Return the effective settings, and say what was held back."""
-    from corrigenda import config  # noqa: PLC0415
-
-    sourced = config.load(_flags(arguments), config_file=arguments.config)
-    for warning in sourced.warnings:
-        tell(f"warning: {warning}")
-    return sourced.settings
 
 
 def _follow(progress: Progress) -> Callable[[int, int, str], None]:
@@ -271,14 +211,14 @@ def exit_code(report: Report, fail_on: str | None) -> int:
 
 
 def _models(arguments: argparse.Namespace) -> int:
-    from corrigenda import config, models  # noqa: PLC0415
+    from corrigenda import models  # noqa: PLC0415
     from corrigenda.progress import Progress  # noqa: PLC0415
 
-    settings = _settings(arguments)
+    settings = effective_settings(arguments)
     if arguments.action == "list":
         write(safe("\n".join(models.describe(info) for info in models.list_models(settings.models_dir))))
         return 0
-    name = arguments.name or config.EMBEDDED_MODEL
+    name = arguments.name or models.DEFAULT
     if arguments.action == "path":
         write(safe(str(models.path(name, settings.models_dir))))
         return 0
@@ -298,7 +238,7 @@ def _models(arguments: argparse.Namespace) -> int:
 def _config(arguments: argparse.Namespace) -> int:
     from corrigenda import config  # noqa: PLC0415
 
-    sourced = config.load(_flags(arguments), config_file=arguments.config)
+    sourced = config.load(given_settings(arguments), config_file=arguments.config)
     rows = config.shown(sourced)
     for warning in sourced.warnings:
         tell(f"warning: {warning}")

@@ -1,4 +1,4 @@
-"""Settings: what can be set, where it may be set, and which place wins.
+"""Where settings come from, and which place wins. `corrigenda.settings` says what can be set.
 
 This is the only module that reads configuration files and the environment. Order, strongest first:
 
@@ -6,7 +6,7 @@ This is the only module that reads configuration files and the environment. Orde
 2. environment variables `CORRIGENDA_<NAME>`
 3. the file named by `--config` or `CORRIGENDA_CONFIG`; without one, `./corrigenda.toml`, and below it the
    user's own `corrigenda.toml` in the platform's configuration folder
-4. the defaults below
+4. the defaults
 
 A `corrigenda.toml` found in the working folder may have come with somebody else's project. So no key, token or
 header from another place is used for an address that only such a file names; see `Sourced.held_back`.
@@ -16,7 +16,6 @@ Keys are never put into a report, an error or the output of `corrigenda config`.
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import tomllib
@@ -26,125 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from corrigenda.errors import ConfigError
-from corrigenda.policies import DEFAULT_ALPHA, DEFAULT_K, POLICIES, make_policy
+from corrigenda.settings import ADDRESSES, KINDS, KINDS_OF, SECRETS, Settings, told
 from corrigenda.terminal import without_credentials
 
 FILE_NAME = "corrigenda.toml"
-EMBEDDED_MODEL = "qwen2.5-coder-1.5b-instruct"
-DECOMPOSERS = ("auto", "deterministic", "model")
-LLM_KINDS = ("local", "openai", "scripted", "none")
-UNREPAIRED = ("keep", "hedge", "remove")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
-    """Everything that can be set. Raises ConfigError, naming the value and the remedy, when one is wrong."""
-
-    llm: str = f"local:{EMBEDDED_MODEL}"
-    """Chat model: `local:NAME-OR-FILE.gguf`, `openai:MODEL`, `scripted:FILE`, or `none` (check without one)."""
-    nli: str = "chat"
-    """Verifier: `chat` (the embedded chat model read by log-probabilities; `chat:LLM` for another), `onnx:DIR-OR-ID`,
-    `transformers:DIR-OR-ID`, `scripted:FILE`."""
-    policy: str = "bounded"
-    """Decision policy: paper, fixed, bounded or conformal."""
-    k: float = DEFAULT_K
-    """Sensitivity of τ = µ + kσ; finite, at least 0."""
-    threshold: float | None = None
-    """Threshold of the policies `fixed` (default 0.7) and `conformal`; from 0 to 1."""
-    floor: float | None = None
-    """Lower bound of τ under `bounded`; from 0 to 1. Default: the verifier's own, else 0.5."""
-    ceiling: float | None = None
-    """Upper bound of τ under `bounded`; below 1. Default: the verifier's own, else 0.9."""
-    alpha: float = DEFAULT_ALPHA
-    """Accepted share of true claims flagged, under `conformal`; between 0 and 1."""
-    decomposer: str = "auto"
-    """How claims are found: auto, deterministic or model."""
-    language: str = "auto"
-    """Language of the prompts and of the sentence splitter: auto, en, it, or another ISO 639-1 code."""
-    timeout: float | None = None
-    """Seconds for a whole report; what could not be checked by then is `unverified`. None: no limit."""
-    references: int = 1
-    """How many independent references are recalled; from 1 to 20."""
-    unrepaired: str = "keep"
-    """What happens to a contradicted sentence that no rewrite repairs: keep, hedge or remove."""
-    numbers: str = "auto"
-    """Deterministic check of numbers, units and dates beside the verifier: on, off, or auto (on for `chat`)."""
-    temperature: float = 0.7
-    """Sampling temperature of the answer (the paper's 0.7); from 0 to 2."""
-    top_p: float = 0.9
-    """Nucleus of the answer (the paper's 0.9); above 0, up to 1."""
-    max_answer_tokens: int = 256
-    """Cap on the answer (the paper's 256)."""
-    max_reference_tokens: int = 96
-    """Cap on a recalled reference: about twice a typical answer."""
-    seed: int | None = None
-    """Seed for the models that take one."""
-    base_url: str | None = None
-    """Address of an OpenAI-compatible server, for `openai:` models (`http://localhost:11434/v1`)."""
-    api_key: str | None = field(default=None, repr=False)
-    """Key for that server. Shown nowhere."""
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Extra HTTP headers for that server. Values are shown nowhere."""
-    request_timeout: float = 60.0
-    """Seconds for one call to a chat server."""
-    retries: int = 2
-    """How often a call that failed for a passing reason is tried again; from 0 to 10."""
-    script_log: str | None = None
-    """A JSONL file to which the `scripted` backends append every request that they get."""
-    prompts: str | None = None
-    """A TOML file with your own wording, over the built-in one."""
-    models_dir: str | None = None
-    """Where model files are kept. Default: the user's cache folder."""
-    hub_url: str = "https://huggingface.co"
-    """Where models are downloaded from (`HF_ENDPOINT` is honoured too)."""
-    hub_token: str | None = field(default=None, repr=False)
-    """Token for that hub (`HF_TOKEN` is honoured too). Shown nowhere."""
-
-    def __post_init__(self) -> None:
-        """Check every value, so that a mistake is found before anything is loaded or called."""
-        for name, kind in _KINDS_OF.items():
-            _check_type(name, getattr(self, name), kind)
-        _check_choice("policy", self.policy, tuple(POLICIES))
-        _check_choice("decomposer", self.decomposer, DECOMPOSERS)
-        _check_choice("unrepaired", self.unrepaired, UNREPAIRED)
-        _check_choice("numbers", self.numbers, ("auto", "on", "off"))
-        _check_range("temperature", self.temperature, 0, 2)
-        _check_range("top_p", self.top_p, 1e-6, 1)
-        _check_range("references", self.references, 1, 20)
-        _check_range("max_answer_tokens", self.max_answer_tokens, 1, 100_000)
-        _check_range("max_reference_tokens", self.max_reference_tokens, 1, 100_000)
-        _check_range("retries", self.retries, 0, 10)
-        _check_range("request_timeout", self.request_timeout, 1e-3, 86_400)
-        if self.timeout is not None:
-            _check_range("timeout", self.timeout, 1e-3, 86_400)
-        if self.language != "auto" and not (2 <= len(self.language) <= 3 and self.language.isalpha()):
-            raise ConfigError(f"language must be auto or an ISO 639-1 code such as en or it, got {self.language!r}")
-        for name, url in (("base_url", self.base_url), ("hub_url", self.hub_url)):
-            if url is not None and not url.startswith(("http://", "https://")):
-                raise ConfigError(f"{name} must start with http:// or https://, got {without_credentials(url)!r}")
-        _check_spec("llm", self.llm, LLM_KINDS)
-        _check_spec("nli", self.nli, ("chat", "onnx", "transformers", "scripted"))
-        if self.nli.startswith("chat:"):
-            _check_spec("nli", self.nli, tuple(f"chat:{kind}" for kind in LLM_KINDS if kind != "none"))
-        # Building the policy checks k, threshold, floor, ceiling and alpha with the policy's own words.
-        make_policy(
-            self.policy,
-            k=self.k,
-            threshold=self.threshold,
-            floor=self.floor,
-            ceiling=self.ceiling,
-            alpha=self.alpha,
-        )
-        if self.threshold is not None and self.policy not in ("fixed", "conformal"):
-            raise ConfigError(
-                f"threshold is used by the policies fixed and conformal, not by {self.policy!r}; "
-                "leave it out or set policy = fixed"
-            )
-
-
-ADDRESSES = {"api_key": "base_url", "headers": "base_url", "hub_token": "hub_url"}
-"""Each secret, and the setting that says where it is sent."""
-SECRETS = tuple(ADDRESSES)
 OTHER_VARIABLES = {
     "HF_ENDPOINT": "hub_url",
     "HF_TOKEN": "hub_token",
@@ -152,45 +36,6 @@ OTHER_VARIABLES = {
     "OPENAI_API_KEY": "api_key",
 }
 """Variables that users of OpenAI's and the hub's own tools have already set; weaker than all of our own."""
-
-
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ConfigError(f"unknown {name} {value!r}; there are {', '.join(sorted(choices))}")
-
-
-def _check_range(name: str, value: float, low: float, high: float) -> None:
-    if not (math.isfinite(value) and low <= value <= high):
-        raise ConfigError(f"{name} must be from {low:g} to {high:g}, got {value!r}")
-
-
-def _check_spec(name: str, value: str, kinds: tuple[str, ...]) -> None:
-    """Check that `value` is one of `kinds`, followed by a colon and something where the kind needs it."""
-    kind = next((k for k in kinds if value == k or value.startswith(f"{k}:")), None)
-    rest = None if kind is None or value == kind else value[len(kind) + 1 :].strip()
-    alone = ("none", "chat", "local", "transformers", "chat:local")
-    if kind is None or (rest is None and kind not in alone) or rest == "" or (kind == "none" and rest is not None):
-        forms = ", ".join(k if k == "none" else f"{k}:…" for k in kinds)
-        raise ConfigError(f"unknown {name} {value!r}; it must have one of the forms {forms}")
-
-
-def _check_type(name: str, value: Any, kind: str) -> None:
-    """Check that a value has its setting's type. Raises ConfigError, which shows no secret."""
-    if value is None and kind.endswith(" | None"):
-        return
-    kind = kind.removesuffix(" | None")
-    right = isinstance(value, _TYPES[kind]) and not isinstance(value, bool)
-    if right and isinstance(value, Mapping):
-        right = all(isinstance(part, str) for pair in value.items() for part in pair)
-    if not right:
-        raise ConfigError(f"{name} must be {_KINDS[kind]}, got {_told(name, value)}")
-
-
-def _told(name: str, value: Any) -> str:
-    """Return how a wrong value appears in a message."""
-    if name in SECRETS:
-        return "the value given"
-    return repr(without_credentials(value)) if name in ADDRESSES.values() and isinstance(value, str) else repr(value)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -330,12 +175,12 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 def _converted(name: str, value: Any, place: str) -> Any:
     """Return `value` as the setting's type. Raises ConfigError that names the value (not a secret) and the place."""
-    kind = _KINDS_OF[name].removesuffix(" | None")
+    kind = KINDS_OF[name].removesuffix(" | None")
     try:
         return _CONVERTERS[kind](value)
     except (TypeError, ValueError, OverflowError):
         # The cause would show a secret that the message does not.
-        raise ConfigError(f"{place}: {name} must be {_KINDS[kind]}, got {_told(name, value)}") from None
+        raise ConfigError(f"{place}: {name} must be {KINDS[kind]}, got {told(name, value)}") from None
 
 
 def _to_float(value: Any) -> float:
@@ -370,20 +215,6 @@ _CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "str": _to_str,
     "Mapping[str, str]": _to_headers,
 }
-_KINDS = {
-    "float": "a number",
-    "int": "a whole number",
-    "str": "a text",
-    "Mapping[str, str]": "a table of header names and values",
-}
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "float": (float, int),
-    "int": (int,),
-    "str": (str,),
-    "Mapping[str, str]": (Mapping,),
-}
-_KINDS_OF: Mapping[str, str] = {f.name: str(f.type) for f in fields(Settings)}
-"""Setting name → its type as it is written above."""
 
 
 def shown(sourced: Sourced) -> list[tuple[str, Any, str]]:

@@ -9,12 +9,12 @@ from contextlib import aclosing
 from typing import Any, cast
 
 from corrigenda import backends
-from corrigenda.config import EMBEDDED_MODEL, Settings
 from corrigenda.errors import ConfigError
 from corrigenda.pipeline import Tools
 from corrigenda.policies import Policy, make_policy
 from corrigenda.ports import ChatModel, Entailer, LabelScorer
 from corrigenda.prompts import load_file
+from corrigenda.settings import EMBEDDED_MODEL, Settings
 from corrigenda.stages.decompose import Decomposer
 from corrigenda.types import ChatRequest, Completion, Delta
 

@@ -67,7 +67,7 @@ class Tools:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Settings of a report; `corrigenda.config.Settings` says what each means and its range."""
+    """Settings of a report; `corrigenda.settings.Settings` says what each means and its range."""
 
     language: str = "auto"
     timeout: float | None = None

@@ -22,10 +22,10 @@ from typing import Any
 from corrigenda.api import Corrigenda
 from corrigenda.backends.chat_scripted import ScriptedChat, pieces
 from corrigenda.backends.nli_scripted import ScriptedEntailer
-from corrigenda.config import Settings
 from corrigenda.ports import ChatModel
 from corrigenda.prompts import load as load_prompts
 from corrigenda.sentences import split_sentences
+from corrigenda.settings import Settings
 from corrigenda.stages import generate
 from corrigenda.types import Report, Timing
 

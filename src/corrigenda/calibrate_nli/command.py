@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import cast
 
 from corrigenda.calibrate_nli.fitting import Refit, Result, refit
-from corrigenda.config import EMBEDDED_MODEL, load
+from corrigenda.config import load
 from corrigenda.errors import ConfigError, InputError
 from corrigenda.loading import LazyChat, Loader
 from corrigenda.ports import LabelScorer
 from corrigenda.progress import Progress
+from corrigenda.settings import EMBEDDED_MODEL
 
 RAW = "calibrate-nli.raw.jsonl"
 
