@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol, runtime_checkable
 
-from corrigenda.types import ChatRequest, Completion, Delta, Entailment, Pair, PairFailure
+from corrigenda.types import ChatRequest, Completion, Delta, Entailment, Pair, PairFailure, Passage
 
 
 @runtime_checkable
@@ -88,4 +88,26 @@ class Entailer(Protocol):
 
     async def aclose(self) -> None:
         """Free memory and threads. May be called twice."""
+        ...
+
+
+@runtime_checkable
+class Retriever(Protocol):
+    """A collection of passages that can be searched."""
+
+    @property
+    def name(self) -> str:
+        """Name for reports (`bm25:DIR`)."""
+        ...
+
+    async def search(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
+        """Return, per query, the `k` best passages (fewer where there are no more), best first.
+
+        A query with no match gets an empty list. Equal scores are in the order of the collection. Raises
+        InputError when k is less than 1, BackendError when the index cannot be read.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Free memory and files. May be called twice."""
         ...

@@ -236,6 +236,23 @@ class Reference:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Passage:
+    """A passage that a retriever found."""
+
+    id: str
+    """The passage's own id in its collection."""
+    text: str
+    title: str | None = None
+    score: float = 0.0
+    """How well it fits the query by the retriever's own measure; higher is better, comparable within one query."""
+
+    @property
+    def reference(self) -> Reference:
+        """The passage as a reference that claims can be checked against."""
+        return Reference(text=self.text, source=f"retrieved: {self.title or self.id}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
     """One claim of the report, with everything that led to its verdict."""
 

@@ -1,0 +1,1 @@
+"""The evaluation harness: data sets, judge, records, metrics, reports."""

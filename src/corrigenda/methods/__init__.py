@@ -1,0 +1,1 @@
+"""Every system of the comparison, a module each, behind one `Method` protocol."""

@@ -1,0 +1,1 @@
+"""Passages from outside: reading collections, building and opening their index."""
