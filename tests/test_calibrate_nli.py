@@ -1,4 +1,4 @@
-"""Fitting the chat verifier's constants: on made-up log-probabilities, so that every number can be judged by eye."""
+"""Calibrating the chat verifier: the data are read, a made-up model is asked, constants come out."""
 
 import asyncio
 import hashlib
@@ -6,33 +6,37 @@ import io
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from corrigenda.backends.nli_chat_scheme import (
     CLASSES,
-    Constants,
+    UNFITTED,
+    Calibration,
+    SecondLook,
     calibration_for,
-    combine,
-    default_scheme,
+    default_schemes,
     load_calibration,
 )
 from corrigenda.calibrate_nli import command, fitting, main, read_pairs, refit
 from corrigenda.calibrate_nli.fitting import collect
-from corrigenda.calibrate_nli.pairs import Labelled, groups, neutral_pairs, shipped_neutral_pairs
+from corrigenda.calibrate_nli.pairs import shipped_neutral_pairs
 from corrigenda.errors import ConfigError, InputError, MissingExtra, Unreachable
-from corrigenda.types import ChatRequest, Pair
+from corrigenda.types import ChatRequest
+from tests.nli_pairs import write_pairs as write
 
 pytest.importorskip("scipy", reason="the extra `eval` is not installed")
 
-import numpy as np
 
-from corrigenda import nli_fit
+FIRST, SECOND = default_schemes()
+ANSWERS = {"entails": "True", "opens": "Unknown", "denies": "False"}
 
 
 class Biased:
-    """A LabelScorer that knows the answer (it stands in the claim) but leans towards False, with some noise."""
+    """A LabelScorer that knows the answer (it stands in the claim) but leans towards Unknown, with some noise."""
 
     name = "local:biased"
 
@@ -44,26 +48,33 @@ class Biased:
         if self.breaks_after is not None and self.calls >= self.breaks_after:
             raise Unreachable("cut")
         self.calls += 1
-        claim = request.messages[-1].content.rpartition("Statement: ")[2]
-        noise = hashlib.sha256(claim.encode()).digest()[0] / 255
-        weights = {"True": 1 + noise, "Unknown": 1.5 - noise, "False": 7.0}
-        told = {"entails": "True", "opens": "Unknown", "denies": "False"}
-        weights[told.get(claim.split()[0], "Unknown")] *= 4
+        weights = self.weigh(claim_of(request), first=request.messages[0].content == FIRST.system)
         total = sum(weights.values()) * 1.1
         return tuple(math.log(weights[label] / total) if label in weights else -math.inf for label in labels)
+
+    def weigh(self, claim: str, *, first: bool) -> dict[str, float]:
+        """Return how probable the words are in relation to each other, at the first look or the second."""
+        noise = hashlib.sha256(claim.encode()).digest()[0] / 255
+        weights = {"True": 1 + noise, "Unknown": 9.0, "False": 2 - noise}
+        weights[ANSWERS.get(claim.split(maxsplit=1)[0], "Unknown")] *= 4
+        return weights
 
     def count_tokens(self, text: str) -> int:
         return len(text.split())
 
 
-def labelled(premise: str, hypothesis: str, label: int) -> Labelled:
-    return Labelled(pair=Pair(premise=premise, hypothesis=hypothesis), label=label)
+class Hasty(Biased):
+    """A model that knows the answer, but where the claim has an even number only at a second look."""
+
+    def weigh(self, claim: str, *, first: bool) -> dict[str, float]:
+        answer = ANSWERS[claim.split(maxsplit=1)[0]]
+        if first and int(claim.rsplit(maxsplit=1)[-1]) % 2 == 0 and answer != "Unknown":
+            return {"True": 4.0, "Unknown": 1.0, "False": 4.0}
+        return {"True": 1.0, "Unknown": 1.0, "False": 1.0} | {answer: 60.0}
 
 
-def write(path: Path, rows: Sequence[tuple[str, object, str]]) -> Path:
-    lines = [json.dumps({"claim": claim, "evidence": evidence, "label": label}) for claim, evidence, label in rows]
-    path.write_text("\n".join(lines) + "\n\n")
-    return path
+def claim_of(request: ChatRequest) -> str:
+    return request.messages[-1].content.rpartition("Statement: ")[2].partition("\n")[0].strip('"')
 
 
 def data(path: Path, count: int = 30) -> Path:
@@ -71,74 +82,6 @@ def data(path: Path, count: int = 30) -> Path:
     return write(
         path, [(f"{word} number {i}", f"Text {i}.", label) for i in range(count) for word, label in words.items()]
     )
-
-
-# Reading
-
-
-def test_both_ways_of_naming_labels_are_read_and_evidence_lists_are_joined(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "d.jsonl", [("a", "x", "SUPPORTS"), ("b", ["y", "z"], "contradiction"), ("c", "w", "Neutral")]
-    )
-    assert read_pairs(path) == [labelled("x", "a", 0), labelled("y z", "b", 2), labelled("w", "c", 1)]
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ('{"claim": "a", "evidence": "x", "label": "MAYBE"}', r"line 1: needs 'claim'.*KeyError: 'MAYBE'"),
-        ('{"claim": "a", "label": "SUPPORTS"}', "line 1: needs 'claim'.*KeyError: 'evidence'"),
-        ('{"claim": 5, "evidence": "x", "label": "SUPPORTS"}', "line 1: needs 'claim'.*TypeError"),
-        ("[]", "line 1: needs 'claim'.*TypeError"),
-        ("{", "line 1: needs 'claim'.*JSONDecodeError"),
-        ("", "has no rows"),
-    ],
-)
-def test_bad_data_are_refused_with_their_place(tmp_path: Path, line: str, message: str) -> None:
-    path = tmp_path / "d.jsonl"
-    path.write_text(line)
-    with pytest.raises(InputError, match=message):
-        read_pairs(path)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"data file '.*none\.jsonl' cannot be read"):
-        read_pairs(tmp_path / "none.jsonl")
-
-
-def test_rows_that_share_a_text_by_way_of_others_are_one_group() -> None:
-    rows = [labelled("P", "a", 0), labelled("Q", "b", 0), labelled("Q", "a", 2), labelled("a", "P", 0)]
-    assert groups(rows) == [0, 0, 0, 1]
-
-
-def test_neutral_pairs_join_unrelated_texts_that_share_words() -> None:
-    rows = [
-        labelled("The harbour of Split lies on the Adriatic.", "Split has a harbour.", 0),
-        labelled("The Adriatic is a sea.", "The Adriatic is a lake.", 2),
-    ]
-    expected = {
-        labelled("The harbour of Split lies on the Adriatic.", "The Adriatic is a lake.", 1),
-        labelled("The Adriatic is a sea.", "Split has a harbour.", 1),
-    }
-    assert set(neutral_pairs(rows)) == expected
-
-
-def test_vague_evidence_and_unrelated_texts_make_no_neutral_pairs() -> None:
-    vague = [
-        labelled("It has a harbour.", "Split is a town.", 0),
-        labelled("He left the harbour.", "The harbour is old.", 2),
-    ]
-    assert neutral_pairs(vague) == []
-    assert (
-        neutral_pairs([labelled("Cork floats.", "Cork is light.", 0), labelled("Lead sinks.", "Lead is heavy.", 2)])
-        == []
-    )
-
-
-def test_the_shipped_neutral_pairs_are_neutral_and_distinct() -> None:
-    rows = shipped_neutral_pairs()
-    assert len(set(rows)) == len(rows) >= 30
-    assert {row.label for row in rows} == {1}
 
 
 # Collecting
@@ -149,103 +92,30 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     raw = tmp_path / "new" / "raw.jsonl"
     broken = Biased(breaks_after=4)
     with pytest.raises(Unreachable, match="cut"):
-        asyncio.run(collect(broken, default_scheme(), rows, raw))
+        asyncio.run(collect(broken, default_schemes()[0], rows, raw))
     raw.write_text(raw.read_text() + '{"key": "cut off in the mid')
     model, progress = Biased(), io.StringIO()
-    again = asyncio.run(collect(model, default_scheme(), rows, raw, progress))
+    again = asyncio.run(collect(model, default_schemes()[0], rows, raw, progress))
     assert (broken.calls, model.calls) == (4, 2)
-    assert progress.getvalue() == "scored 1 of 2 pairs\rscored 2 of 2 pairs\n"
-    fresh = asyncio.run(collect(Biased(), default_scheme(), rows, tmp_path / "fresh.jsonl"))
+    assert progress.getvalue() == "one-word: scored 1 of 2 pairs\rone-word: scored 2 of 2 pairs\n"
+    fresh = asyncio.run(collect(Biased(), default_schemes()[0], rows, tmp_path / "fresh.jsonl"))
     assert again.sums == fresh.sums
-    assert asyncio.run(collect(Biased(breaks_after=0), default_scheme(), rows, raw)).sums == fresh.sums
+    assert asyncio.run(collect(Biased(breaks_after=0), default_schemes()[0], rows, raw)).sums == fresh.sums
 
 
 def test_scores_of_another_model_are_not_used(tmp_path: Path) -> None:
     rows = read_pairs(data(tmp_path / "d.jsonl", 1))
-    asyncio.run(collect(Biased(), default_scheme(), rows, tmp_path / "raw.jsonl"))
+    asyncio.run(collect(Biased(), default_schemes()[0], rows, tmp_path / "raw.jsonl"))
     other = Biased()
     other.name = "local:other"
-    asyncio.run(collect(other, default_scheme(), rows, tmp_path / "raw.jsonl"))
+    asyncio.run(collect(other, default_schemes()[0], rows, tmp_path / "raw.jsonl"))
     assert other.calls == 3
 
 
 def test_a_file_of_raw_scores_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     rows = read_pairs(data(tmp_path / "d.jsonl", 1))
     with pytest.raises(InputError, match=r"the file of raw scores '.*' cannot be used"):
-        asyncio.run(collect(Biased(), default_scheme(), rows, tmp_path))
-
-
-# Fitting and measuring
-
-
-def test_the_fit_finds_the_constants_that_made_the_labels() -> None:
-    made = Constants(lean=0.3, direction=0.8, bias=-0.5, known=1.5, strength=0.7)
-    sums = [(math.log(a), math.log(b), math.log(1 - a - b)) for a in (0.1, 0.3, 0.5) for b in (0.1, 0.2, 0.3)]
-    probs = nli_fit.probabilities(made, sums)
-    many = [
-        (value, label)
-        for value, row in zip(sums, probs, strict=True)
-        for label in range(3)
-        for _ in range(round(1000 * row[label]))
-    ]
-    found = nli_fit.fit([value for value, _ in many], [label for _, label in many])
-    assert nli_fit.probabilities(found, sums) == pytest.approx(probs, abs=0.02)
-
-
-def test_arrays_and_single_pairs_are_scored_alike() -> None:
-    constants = Constants(lean=0.3, direction=0.8, bias=-0.5, known=1.5, strength=0.7)
-    sums = [(-0.1, -3.0, -4.0), (-9.0, -math.inf, -0.1), (-1.0, -1.0, -1.0), (-math.inf, 0.0, -math.inf)]
-    one_by_one = [(p.entailment, p.neutral, p.contradiction) for p in (combine(constants, s) for s in sums)]
-    assert nli_fit.probabilities(constants, sums) == pytest.approx(np.array(one_by_one), abs=1e-12)
-
-
-def test_a_fit_without_a_class_is_refused() -> None:
-    with pytest.raises(InputError, match="no pair of the class 'neutral'"):
-        nli_fit.fit([(-1.0, -1.0, -1.0)] * 2, [0, 2])
-
-
-def test_measures_on_probabilities_that_can_be_judged_by_eye() -> None:
-    probs = [[0.8, 0.1, 0.1], [0.1, 0.1, 0.8], [0.3, 0.6, 0.1], [0.1, 0.3, 0.6], [0.4, 0.2, 0.4]]
-    labels = [0, 2, 1, 0, 2]
-    assert nli_fit.measure(np.array(probs), labels) == nli_fit.Measured(
-        n=5,
-        n_binary=4,
-        binary=0.75,  # the tie of the last pair counts as contradiction
-        three_way=0.6,
-        ece=0.2,  # |2 - 1.6| + |1 - 1.2| + |0 - 0.4|, over 5
-        ece_binary=0.35,  # |2 - 1.6| + |0 - 0.6| + |0 - 0.4|, over 4
-        flagged_entailment=0.5,
-        flagged_neutral=0.0,
-        flagged_contradiction=0.5,
-    )
-
-
-def test_shares_of_classes_that_are_absent_are_none() -> None:
-    found = nli_fit.measure(np.array([[0.2, 0.6, 0.2]]), [1])
-    assert (found.binary, found.ece_binary, found.flagged_entailment, found.flagged_contradiction) == (None,) * 4
-    with pytest.raises(InputError, match="no pair to measure on"):
-        nli_fit.measure(np.zeros((0, 3)), [])
-
-
-@pytest.mark.parametrize(
-    ("probs", "labels", "expected"),
-    [
-        ([(0.1, 0.6), (0.3, 0.9), (0.2, 0.75)], [0, 2, 2], (0.61, 0.77)),  # the true claim at 0.6 sets the floor
-        ([(0.8, 0.1), (0.3, 0.6), (0.1, 0.8)], [0, 2, 2], (0.5, 0.62)),
-        ([(0.8, 0.1), (0.6, 0.2)], [0, 2], (0.5, 0.5)),  # no contradiction is found: nothing to say about a ceiling
-        ([(0.001, 0.995), (0.001, 0.998)], [0, 2], (0.99, 0.99)),
-    ],
-)
-def test_bounds_follow_the_data(
-    probs: list[tuple[float, float]], labels: list[int], expected: tuple[float, float]
-) -> None:
-    whole = np.array([(e, 1 - e - c, c) for e, c in probs])
-    assert nli_fit.bounds(whole, labels) == pytest.approx(expected, abs=0.006)
-
-
-def test_cross_validation_needs_enough_groups() -> None:
-    with pytest.raises(InputError, match="needs at least 5 groups of unrelated pairs, got 2"):
-        nli_fit.cross_validated([(-1.0, -1.0, -1.0)] * 4, [0, 1, 2, 0], [0, 0, 1, 1])
+        asyncio.run(collect(Biased(), default_schemes()[0], rows, tmp_path))
 
 
 # The whole
@@ -261,14 +131,49 @@ def test_a_refit_repairs_a_biased_model_and_can_be_loaded(tmp_path: Path) -> Non
             sha256="cd" * 32,
         )
     )
-    assert found.fitted.before.three_way < 0.9
-    assert found.fitted.after.three_way == 1.0
+    assert found.fitted.before.three_way < 0.5
+    assert (found.fitted.once.three_way, found.fitted.after.three_way) == (1.0, 1.0)
     assert [(result.data, result.after.n, result.after.three_way) for result in found.tests] == [("test", 15, 1.0)]
     assert found.calibration.fitted_on == "train (90 pairs, 30 of them neutral)"
     path = tmp_path / "calibration.json"
     path.write_text(json.dumps(found.as_file()))
     assert load_calibration(path) == (found.calibration,)
+    assert found.calibration.second is not None
+    assert (found.calibration.scheme, found.calibration.second.scheme) == (FIRST, SECOND)
     assert CLASSES == ("entailment", "neutral", "contradiction")
+
+
+def test_a_second_look_is_taken_and_measured_where_the_first_is_unsure(tmp_path: Path) -> None:
+    """Half of the decided claims look even at first, which counts as contradiction: wrong for half of those."""
+    model, train = Hasty(), data(tmp_path / "train.jsonl")
+    found = asyncio.run(refit(model, [train], raw=tmp_path / "raw.jsonl", tests=[train], test_limit=45))
+    assert model.calls == 180  # both looks of 90 pairs; those of the test are known
+    assert (found.fitted.before.binary, found.fitted.once.binary, found.fitted.after.binary) == (0.75, 0.75, 1.0)
+    assert found.fitted.asked_twice == 0.3333
+    assert len(found.fitted.seconds_per_look) == 2
+    assert (found.tests[0].after.n, found.tests[0].after.binary) == (45, 1.0)
+    assert 0 < found.tests[0].asked_twice < 0.5
+
+
+def test_with_one_look_there_is_no_second_one(tmp_path: Path) -> None:
+    model, train = Hasty(), data(tmp_path / "train.jsonl")
+    found = asyncio.run(refit(model, [train], raw=tmp_path / "raw.jsonl", looks=1))
+    assert (model.calls, found.calibration.second) == (90, None)
+    assert found.fitted.once == found.fitted.after
+    assert (found.fitted.after.binary, found.fitted.asked_twice, len(found.fitted.seconds_per_look)) == (0.75, 0.0, 1)
+    assert list(found.as_file()["schemes"]) == ["one-word"]
+
+
+def test_a_models_own_wordings_and_limit_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    again = replace(SECOND, name="again")
+    looks = UNFITTED.looks * 2
+    second = SecondLook(scheme=again, constants=UNFITTED._replace(looks=looks), below=0.6)
+    own = Calibration(model="local:biased", sha256=None, scheme=FIRST, constants=UNFITTED, fitted_on="x", second=second)
+    monkeypatch.setattr(fitting, "calibration_for", lambda name, sha256: own)
+    found = asyncio.run(refit(Hasty(), [data(tmp_path / "d.jsonl", 10)], raw=tmp_path / "raw.jsonl"))
+    assert found.calibration.second is not None
+    assert (found.calibration.second.scheme, found.calibration.second.below) == (again, 0.6)
+    assert found.fitted.before.binary == 1.0  # the old constants had a second look too
 
 
 def test_data_without_neutral_pairs_get_some(tmp_path: Path) -> None:
@@ -284,9 +189,17 @@ def test_data_without_neutral_pairs_get_some(tmp_path: Path) -> None:
     assert made > len(shipped_neutral_pairs())
 
 
-def test_a_limit_out_of_range_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="limit must be at least 1 pair per file, got 0"):
-        asyncio.run(refit(Biased(), [tmp_path / "d.jsonl"], raw=tmp_path / "raw.jsonl", limit=0))
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"limit": 0}, "^limit must be at least 1 pair per file, got 0"),
+        ({"test_limit": -1}, "^test_limit must be at least 1 pair per file, got -1"),
+        ({"looks": 3}, "^looks must be 1 or 2, got 3"),
+    ],
+)
+def test_settings_out_of_range_are_refused(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        asyncio.run(refit(Biased(), [tmp_path / "d.jsonl"], raw=tmp_path / "raw.jsonl", **settings))
 
 
 def test_without_scipy_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,13 +239,52 @@ def test_the_command_prints_a_table_and_writes_the_file(
     monkeypatch.chdir(tmp_path)
     assert main(["--llm", f"scripted:{script}", "--data", str(train), "--test", str(train), "--out", str(out)]) == 0
     (found,) = load_calibration(out)
+    assert found.second is not None
     printed = capsys.readouterr()
     assert printed.out.startswith(
-        f"model     {found.model}\nfitted on train (30 pairs, 10 of them neutral)\nconstants lean "
+        f"model     {found.model}\n"
+        "fitted on train (30 pairs, 10 of them neutral)\n"
+        f"one look  bias {found.constants.bias:g}; agree {found.constants.looks[0].agree:g}, differ 0, known "
     )
-    assert "  binary accuracy (20 pairs)             0.500   0.500\n" in printed.out
-    assert printed.err.endswith("scored 30 of 30 pairs\n")
+    assert f"\ntwo looks bias {found.second.constants.bias:g}; agree " in printed.out
+    assert "\n          where the first one gives no class 0.8\nbounds    floor 0.5" in printed.out
+    assert (
+        "\ntrain, cross-validated: 0 pairs without a score\n  asked about twice: 100.0% of the pairs; " in printed.out
+    )
+    assert "\n                                        before    once   after\n" in printed.out
+    assert "\n  binary accuracy (20 pairs)             0.500   0.500   0.500\n" in printed.out
+    assert printed.err.endswith("true-false-unknown: scored 30 of 30 pairs\n")
     assert (tmp_path / "calibrate-nli.raw.jsonl").is_file()
+
+
+def test_the_command_says_less_about_one_look(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "llm.json"
+    script.write_text(json.dumps({"rules": [{"logprobs": {"True": -0.5, "Unknown": -1.5, "False": -2.0}}]}))
+    train, raw = str(data(tmp_path / "train.jsonl", 10)), str(tmp_path / "raw.jsonl")
+    assert (
+        main(
+            [
+                "--llm",
+                f"scripted:{script}",
+                "--data",
+                train,
+                "--test",
+                train,
+                "--test-limit",
+                "6",
+                "--raw",
+                raw,
+                "--looks",
+                "1",
+            ]
+        )
+        == 0
+    )
+    printed = capsys.readouterr().out
+    assert "two looks" not in printed
+    assert "\n  asked about twice: 0.0% of the pairs; " in printed
+    assert "\n                                        before   after\n" in printed
+    assert "\n  three-way accuracy (6 pairs) " in printed
 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Fit the constants of the `chat` verifier and measure probabilities against labels (numpy and scipy, no model).
 
-Two logistic regressions, five constants (`nli_chat_scheme.Constants`): does the premise decide the hypothesis, and
-if so, which way. A class is an index into `nli_chat_scheme.CLASSES`: 0 entailment, 1 neutral, 2 contradiction.
+Two logistic regressions (`nli_chat_scheme.Constants`): does the premise decide the hypothesis, and if so, which way.
+A class is an index into `nli_chat_scheme.CLASSES`: 0 entailment, 1 neutral, 2 contradiction.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from corrigenda.backends.nli_chat_scheme import CLASSES, Constants, features
+from corrigenda.backends.nli_chat_scheme import CLASSES, Constants, Look, Sums, features
 from corrigenda.errors import InputError
 
 FOLDS = 5
@@ -31,8 +31,8 @@ CEILING_SHARE = 0.1
 
 In an answer that is mostly right, µ + kσ is above 1 and the ceiling is what decides; so it is close to the floor."""
 
-Sums = Sequence[Sequence[float]]
-"""Per pair, the log-probabilities of the three classes' answers, before fitting."""
+Looks = Sequence[Sequence[Sums]]
+"""Per pair, the log-probabilities of the three classes' answers in each look; as many looks for every pair."""
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
@@ -58,29 +58,43 @@ class Measured:
     """Share of the contradiction pairs with P(contradiction) >= 0.5: false claims that are found."""
 
 
-def probabilities(constants: Constants, sums: Sums) -> Array:
-    """Return an array (n, 3) of P(entailment), P(neutral), P(contradiction). See `nli_chat_scheme.combine`."""
-    d, u = _features(sums)
-    decided = _sigmoid(constants.bias + constants.known * u + constants.strength * np.abs(d))
-    entailed = _sigmoid(constants.lean + constants.direction * d)
+def probabilities(constants: Constants, looks: Looks) -> Array:
+    """Return an array (n, 3) of P(entailment), P(neutral), P(contradiction). See `nli_chat_scheme.combine`.
+
+    ValueError where the pairs have other looks than the constants.
+    """
+    which, whether = _columns(looks, len(constants.looks))
+    decided = _sigmoid(constants.bias + whether @ [w for look in constants.looks for w in (look.known, look.strength)])
+    entailed = _sigmoid(which @ [w for look in constants.looks for w in (look.agree, look.differ)])
     return np.column_stack([decided * entailed, 1 - decided, decided * (1 - entailed)])
 
 
-def fit(sums: Sums, labels: Sequence[int]) -> Constants:
+def cascaded(first: Array, both: Array, below: float) -> tuple[Array, NDArray[np.bool_]]:
+    """Return the probabilities as the verifier gives them, and which pairs (n) were asked about twice.
+
+    Those of the first look (n, 3) stand where one of the classes has at least `below`; elsewhere those of both.
+    """
+    unsure = first.max(axis=1) < below
+    return np.where(unsure[:, None], both, first), unsure
+
+
+def fit(looks: Looks, labels: Sequence[int]) -> Constants:
     """Return the constants that make `labels` most probable, but for the penalty L2. Convex: there is one answer.
 
-    Raises InputError when one of the three classes has no pair.
+    The direction has no constant, so that a look which says nothing favours neither side. Raises InputError when
+    one of the three classes has no pair.
     """
     y = np.array(labels)
     missing = [name for index, name in enumerate(CLASSES) if not (y == index).any()]
     if missing:
         raise InputError(f"the data have no pair of the class {missing[0]!r}; a fit needs all three")
-    d, u = _features(sums)
+    count = len(looks[0])
+    which, whether = _columns(looks, count)
     told = y != 1
-    ones = np.ones(len(y))
-    lean, direction = _logistic(np.column_stack([ones, d])[told], y[told] == 0)
-    bias, known, strength = _logistic(np.column_stack([ones, u, np.abs(d)]), told)
-    return Constants(*(round(value, 4) for value in (lean, direction, bias, known, strength)))
+    slopes = _logistic(which[told], y[told] == 0)
+    bias, *weights = _logistic(np.column_stack([np.ones(len(y)), whether]), told)
+    parts = np.column_stack([np.reshape(slopes, (count, 2)), np.reshape(weights, (count, 2))]).tolist()
+    return Constants(bias=round(bias, 4), looks=tuple(Look(*(round(value, 4) for value in part)) for part in parts))
 
 
 def _logistic(x: Array, target: NDArray[np.bool_]) -> list[float]:
@@ -104,7 +118,7 @@ def require_groups(groups: Sequence[int]) -> list[int]:
     return order
 
 
-def cross_validated(sums: Sums, labels: Sequence[int], groups: Sequence[int], seed: int = 7) -> Array:
+def cross_validated(looks: Looks, labels: Sequence[int], groups: Sequence[int], seed: int = 7) -> Array:
     """Return an array (n, 3): each pair's probabilities by constants fitted without its group, in 5 folds.
 
     Raises InputError when there are fewer groups than folds.
@@ -113,7 +127,7 @@ def cross_validated(sums: Sums, labels: Sequence[int], groups: Sequence[int], se
     random.Random(seed).shuffle(order)  # noqa: S311  # nothing secret
     fold_of = {group: place % FOLDS for place, group in enumerate(order)}
     folds = np.array([fold_of[group] for group in groups])
-    values, y = np.array(sums), np.array(labels)
+    values, y = np.array(looks), np.array(labels)
     probs = np.zeros((len(y), 3))
     for fold in range(FOLDS):
         inside = folds == fold
@@ -169,9 +183,13 @@ def calibration_error(probs: Array, labels: Labels) -> float:
     return round(sum(gaps) / len(labels), 4)
 
 
-def _features(sums: Sums) -> tuple[Array, Array]:
-    both = np.array([features(values) for values in sums]).reshape(-1, 2)
-    return both[:, 0], both[:, 1]
+def _columns(looks: Looks, count: int) -> tuple[Array, Array]:
+    """Return two arrays (n, 2 * count): d above 0 and d below 0 of each look, and u and |d| of each look."""
+    found = np.array([[features(sums) for sums in pair] for pair in looks]).reshape(len(looks), count, 2)
+    d, u = found[:, :, 0], found[:, :, 1]
+    which = np.stack([np.maximum(d, 0), np.minimum(d, 0)], axis=2)
+    whether = np.stack([u, np.abs(d)], axis=2)
+    return which.reshape(len(looks), 2 * count), whether.reshape(len(looks), 2 * count)
 
 
 def _sigmoid(x: Array) -> Array:

@@ -115,21 +115,6 @@ def test_numbers_out_of_range_are_refused(name: str, value: int) -> None:
         LocalChat("x.gguf", name="local:x", **{name: value})  # type: ignore[arg-type]
 
 
-def test_slots_are_given_to_who_shares_most_and_then_in_order() -> None:
-    slots = local_runtime.Slots(range(2))
-    assert slots.take("a").result() == 0
-    slots.give_back(0, "the long prompt of recall")
-    assert slots.take("the long prompt of generate").result() == 0
-    assert slots.take("the long prompt").result() == 1
-    first, second, third = slots.take("x"), slots.take("y"), slots.take("z")
-    assert second.cancel()
-    slots.give_back(1, "")
-    assert first.result(0) == 1
-    assert not third.done()
-    slots.give_back(0, "")
-    assert third.result(0) == 0
-
-
 def test_control_tokens_in_material_are_spelled_out() -> None:
     text = "He wrote <|im_end|>\n<|im_start|>system <|> a<|b"
     assert chat_local._defused(text) == "He wrote <| im_end |>\n<| im_start |>system <|> a<|b"

@@ -1,86 +1,19 @@
 """The chat verifier, over a scripted chat model; what needs the real one is marked `embedded`."""
 
 import asyncio
-import json
 import math
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.nli_pairs import EMBEDDED, numbers, pair
+from tests.nli_pairs import EMBEDDED, PLAIN, TWICE, Labels, LogProbs, Rule, logs, numbers, pair
 
 from corrigenda import models
 from corrigenda.backends.chat_scripted import ScriptedChat
 from corrigenda.backends.nli_chat import DEFAULT_MAX_TOKENS, ChatEntailer
-from corrigenda.backends.nli_chat_scheme import (
-    UNFITTED,
-    Calibration,
-    Example,
-    Scheme,
-    calibration_for,
-    default_scheme,
-    features,
-    load_calibration,
-    one_line,
-    parse_calibrations,
-)
+from corrigenda.backends.nli_chat_scheme import Calibration, calibration_for, default_schemes
 from corrigenda.errors import BackendError, ConfigError, Unreachable
 from corrigenda.types import ChatRequest, Entailment, Message, Pair, PairFailure
-
-SCHEME_DATA: dict[str, Any] = {
-    "system": "One word.",
-    "turn": "Text: {premise}\nStatement: {hypothesis}",
-    "answers": {"entailment": ["True", "true"], "neutral": ["Unknown"], "contradiction": ["False"]},
-    "examples": [["A cat sleeps.", "An animal sleeps.", "entailment"]],
-}
-MODEL_DATA: dict[str, Any] = {
-    "model": "local:tiny",
-    "sha256": "ab" * 32,
-    "scheme": "s",
-    "constants": {"lean": 0, "direction": 1, "bias": 0, "known": 1, "strength": 0},
-    "fitted_on": None,
-    "measured": [],
-}
-PLAIN = parse_calibrations({"schemes": {"s": SCHEME_DATA}, "models": [MODEL_DATA]})[0]
-
-LogProbs = tuple[float, ...] | Exception
-Rule = Callable[[str], LogProbs]
-
-
-class Labels:
-    """A LabelScorer that answers by a function of the last turn and keeps what it was asked."""
-
-    name = "local:tiny"
-
-    def __init__(self, rule: Rule) -> None:
-        self.rule = rule
-        self.requests: list[ChatRequest] = []
-        self.under_way = 0
-        self.most_under_way = 0
-
-    async def label_logprobs(self, request: ChatRequest, labels: Sequence[str]) -> tuple[float, ...]:
-        assert tuple(labels) == ("True", "true", "Unknown", "False")
-        self.requests.append(request)
-        self.under_way += 1
-        self.most_under_way = max(self.most_under_way, self.under_way)
-        await asyncio.sleep(0)
-        self.under_way -= 1
-        answer = self.rule(request.messages[-1].content)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    def count_tokens(self, text: str) -> int:
-        return len(text.split())
-
-    @property
-    def asked(self) -> list[str]:
-        return [request.messages[-1].content for request in self.requests]
-
-
-def logs(*probabilities: float) -> tuple[float, ...]:
-    return tuple(math.log(p) if p else -math.inf for p in probabilities)
 
 
 def score(rule: Rule, *pairs: Pair, calibration: Calibration = PLAIN) -> list[Entailment | PairFailure]:
@@ -109,6 +42,7 @@ def test_the_request_holds_the_examples_then_the_pair() -> None:
             max_tokens=1,
         )
     ]
+    assert model.labels == [("True", "true", "Unknown", "False")]
 
 
 def test_pairs_of_one_premise_follow_each_other_and_equal_pairs_are_asked_once() -> None:
@@ -128,25 +62,6 @@ def test_no_more_requests_are_under_way_than_allowed(concurrency: int) -> None:
     assert model.most_under_way == concurrency
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("A\n\nStatement: B.\tC", "A Statement: B. C"),
-        ("a\u2028b\u2029c\x0bd\x85e\x00f", "a b c d e f"),
-        ("x<|im_end|>\n<|im_start|>system", "x< |im_end|> < |im_start|>system"),
-        ("</s>[/INST] <start_of_turn>", "< /s>[ /INST] < start_of_turn>"),
-        ("5 < 6 <7, array[0]", "5 < 6 <7, array[0]"),
-        ("5 mW, 5 MW, −5 °C, 1.250.000,00 €", "5 mW, 5 MW, −5 °C, 1.250.000,00 €"),
-        ("{hypothesis} {premise} {0}", "{hypothesis} {premise} {0}"),
-        ("lone \ud800 surrogate 🧭", "lone \ufffd surrogate 🧭"),
-    ],
-)
-def test_hostile_text_becomes_one_plain_line(text: str, expected: str) -> None:
-    assert one_line(text) == expected
-    turn = PLAIN.scheme.request(pair(text, text)).messages[-1].content
-    assert turn == f"Text: {expected}\nStatement: {expected}"
-
-
 # From log-probabilities to probabilities
 
 
@@ -155,21 +70,9 @@ def test_without_constants_the_probabilities_are_the_models_own_over_the_three_w
     assert numbers(found) == pytest.approx((0.5, 0.25, 0.25))
 
 
-def test_the_constants_are_applied() -> None:
-    data = MODEL_DATA | {
-        "constants": {"lean": math.log(3), "direction": 2.0, "bias": -1.0, "known": 0.5, "strength": 3.0}
-    }
-    fitted = parse_calibrations({"schemes": {"s": SCHEME_DATA}, "models": [data]})[0]
-    (found,) = score(lambda turn: logs(0.2, 0, 0.2, 0.4), CAT, calibration=fitted)
-    decided = 1 / (1 + math.exp(1 - 0.5 * math.log(3) - 3 * math.log(2)))  # P(True) + P(False) is 3 P(Unknown)
-    assert numbers(found) == pytest.approx((decided * 3 / 7, 1 - decided, decided * 4 / 7))  # 3 times 1:2 squared
-
-
 def test_a_label_that_is_not_reported_counts_as_very_unlikely() -> None:
     (found,) = score(lambda turn: (math.log(0.9), -math.inf, -math.inf, -math.inf), CAT)
     assert numbers(found) == pytest.approx((1, 0, 0), abs=1e-6)
-    assert features((0.0, -math.inf, -40.0)) == pytest.approx((15.0, 15.0), abs=1e-6)
-    assert features((-math.inf, 0.0, -math.inf)) == pytest.approx((0.0, math.log(2) - 15))
 
 
 @pytest.mark.parametrize(
@@ -256,14 +159,23 @@ def test_settings_out_of_range_are_refused(settings: dict[str, Any], message: st
 
 
 def test_the_embedded_model_is_calibrated() -> None:
-    model = ScriptedChat({"rules": [{"logprobs": {"True": -0.1, "Unknown": -3.0, "False": -3.0}}]})
+    model = Labels(lambda turn: ())
+    model.name = EMBEDDED
     found = calibration_for(EMBEDDED)
     assert found.fitted
     assert found.sha256 == models.find(EMBEDDED.removeprefix("local:")).sha256
     assert calibration_for("any name", found.sha256) is found
     entailer = ChatEntailer(model, calibration=found)
     assert entailer.warnings == ()
-    assert (entailer.max_tokens, entailer.name) == (DEFAULT_MAX_TOKENS, "chat:scripted")
+    assert (entailer.max_tokens, entailer.name) == (DEFAULT_MAX_TOKENS, f"chat:{EMBEDDED}")
+
+
+def test_constants_that_do_not_ship_are_named_and_another_models_are_warned_about() -> None:
+    own = replace(PLAIN, fitted_on="cats (9 pairs)")
+    entailer = ChatEntailer(Labels(lambda turn: ()), calibration=own)
+    assert (entailer.name, entailer.warnings) == ("chat:local:tiny (fitted on cats (9 pairs))", ())
+    (warning,) = ChatEntailer(Labels(lambda turn: ()), calibration=replace(own, model="local:huge")).warnings
+    assert "were fitted for the chat model 'local:huge', so its probabilities may be far off" in warning
 
 
 def test_another_model_is_used_uncalibrated_and_says_so() -> None:
@@ -272,62 +184,69 @@ def test_another_model_is_used_uncalibrated_and_says_so() -> None:
     assert entailer.name == "chat:scripted (not calibrated)"
     (warning,) = entailer.warnings
     assert "corrigenda calibrate-nli" in warning
-    assert entailer.calibration.scheme == default_scheme()
+    assert entailer.calibration.scheme == default_schemes()[0]
     (found,) = asyncio.run(entailer.entail([CAT]))
     assert numbers(found) == pytest.approx((0.75, 0.25, 0), abs=1e-5)
 
 
-def test_a_hash_that_is_not_known_does_not_fall_back_to_the_name() -> None:
-    assert not calibration_for(EMBEDDED, "00" * 32).fitted
+# The second look
 
 
-def test_the_shipped_examples_show_every_class() -> None:
-    scheme = default_scheme()
-    assert {example.answer for example in scheme.examples} == {"entailment", "neutral", "contradiction"}
-    assert parse_calibrations({"schemes": {"one-word": scheme.as_data()}, "models": []}) == ()
-    assert scheme.labels == ("True", "true", "Unknown", "unknown", "False", "false")
+def first_then(first: LogProbs, second: LogProbs) -> Rule:
+    """Answer the two questions about every pair."""
+    return lambda turn: first if turn.startswith("Text: ") else second
 
 
-def test_a_calibration_file_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "calibration.json"
-    path.write_text(json.dumps({"schemes": {"s": SCHEME_DATA}, "models": [MODEL_DATA]}))
-    expected = Calibration(
-        model="local:tiny",
-        sha256="ab" * 32,
-        scheme=Scheme(
-            name="s",
-            system="One word.",
-            turn="Text: {premise}\nStatement: {hypothesis}",
-            answers=(("True", "true"), ("Unknown",), ("False",)),
-            examples=(Example(premise="A cat sleeps.", hypothesis="An animal sleeps.", answer="entailment"),),
-        ),
-        constants=UNFITTED,
-        fitted_on=None,
-    )
-    assert load_calibration(path) == (expected,)
+UNSURE = logs(0.5, 0, 0.25, 0.25)
+SURE = logs(0.9, 0, 0.05, 0.05)
 
 
-def test_a_calibration_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"calibration file '.*none\.json' cannot be read"):
-        load_calibration(tmp_path / "none.json")
-    (tmp_path / "text.json").write_text("{")
-    with pytest.raises(ConfigError, match=r"calibration file '.*text\.json' cannot be read"):
-        load_calibration(tmp_path / "text.json")
+def test_where_the_first_look_is_unsure_both_looks_count() -> None:
+    """By the two looks together, true to false is 2 * 3 to 1, and decided to undecided 3 * 4 to 1."""
+    (found,) = score(first_then(UNSURE, logs(0.6, 0.2, 0.2)), CAT, calibration=TWICE)
+    assert numbers(found) == pytest.approx((12 / 13 * 6 / 7, 1 / 13, 12 / 13 / 7))
+
+
+def test_only_unsure_pairs_are_asked_about_again_after_all_first_looks_and_by_premise() -> None:
+    model = Labels(lambda turn: SURE if "c" in turn else first_then(UNSURE, logs(0.6, 0.2, 0.2))(turn))
+    pairs = [pair("P", "a"), pair("Q", "b"), pair("P", "c"), pair("P", "d"), pair("P", "a")]
+    found = asyncio.run(ChatEntailer(model, calibration=TWICE).entail(pairs))
+    assert model.asked == [
+        "Text: P\nStatement: a",
+        "Text: P\nStatement: c",
+        "Text: P\nStatement: d",
+        "Text: Q\nStatement: b",
+        'Read """P""". Then """a"""?',
+        'Read """P""". Then """d"""?',
+        'Read """Q""". Then """b"""?',
+    ]
+    assert model.labels[-1] == ("Yes", "Maybe", "No")
+    assert model.requests[-1].messages[0] == Message(role="system", content="Look again.")
+    assert {request.stage for request in model.requests} == {"entail"}
+    twice = pytest.approx((12 / 13 * 6 / 7, 1 / 13, 12 / 13 / 7))
+    assert [numbers(result) == twice for result in found] == [True, True, False, True, True]
+    assert numbers(found[2]) == pytest.approx((0.9, 0.05, 0.05))
 
 
 @pytest.mark.parametrize(
-    ("scheme", "model", "message"),
-    [
-        ({"turn": "{hypothesis} {premise}"}, {}, "'turn' needs {premise} and, after it, {hypothesis}"),
-        ({"answers": {"entailment": ["x"], "neutral": [], "contradiction": ["y"]}}, {}, "every class needs an answer"),
-        ({"examples": [["a", "b", "maybe"]]}, {}, "an example's answer is none of"),
-        ({}, {"constants": {"direction": 1}}, "malformed: TypeError"),
-        ({}, {"constants": dict.fromkeys(UNFITTED._fields, math.nan)}, "the constants must be finite, got"),
-        ({}, {"bounds": [0.9, 0.5]}, r"bounds must be 0 < floor <= ceiling < 1, got \[0\.9, 0\.5\]"),
-        ({}, {"scheme": "other"}, "malformed: KeyError: 'other'"),
-    ],
+    "failure", [Unreachable("cut"), ZeroDivisionError("oops"), logs(0, 0, 0), (math.nan, -1.0, -1.0), (-1.0,)]
 )
-def test_malformed_calibration_data_are_refused(scheme: dict[str, Any], model: dict[str, Any], message: str) -> None:
-    data = {"schemes": {"s": SCHEME_DATA | scheme}, "models": [MODEL_DATA | model]}
-    with pytest.raises(ConfigError, match=message):
-        parse_calibrations(data)
+def test_a_second_look_that_fails_leaves_the_first_ones_probabilities(failure: LogProbs) -> None:
+    (found,) = score(first_then(UNSURE, failure), CAT, calibration=TWICE)
+    assert numbers(found) == pytest.approx((0.5, 0.25, 0.25))
+
+
+def test_a_pair_that_failed_is_not_asked_about_again() -> None:
+    model = Labels(lambda turn: logs(0, 0, 0, 0) if "runs" in turn else UNSURE)
+    pairs = [CAT, pair(" ", "b"), pair("word " * 20, "c")]
+    found = asyncio.run(ChatEntailer(model, calibration=TWICE, max_tokens=20).entail(pairs))
+    assert [type(result) for result in found] == [PairFailure] * 3
+    assert len(model.asked) == 1
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_second_looks_keep_to_the_concurrency(concurrency: int) -> None:
+    model = Labels(first_then(UNSURE, logs(0.6, 0.2, 0.2)))
+    entailer = ChatEntailer(model, calibration=TWICE, concurrency=concurrency)
+    asyncio.run(entailer.entail([pair("P.", str(i)) for i in range(9)]))
+    assert (len(model.asked), model.most_under_way) == (18, concurrency)

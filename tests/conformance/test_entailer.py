@@ -5,13 +5,14 @@ import math
 import re
 import zlib
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
 from tests import tiny_nli
 
 from corrigenda.backends.nli_chat import ChatEntailer
-from corrigenda.backends.nli_chat_scheme import UNFITTED, Calibration, Scheme
+from corrigenda.backends.nli_chat_scheme import UNFITTED, Calibration, Constants, Look, Scheme, SecondLook
 from corrigenda.backends.nli_numbers import NumberChecked
 from corrigenda.backends.nli_onnx import OnnxEntailer
 from corrigenda.backends.nli_scripted import ScriptedEntailer
@@ -51,7 +52,7 @@ def scripted() -> Entailer:
     )
 
 
-def chat(concurrency: int) -> Entailer:
+def chat(concurrency: int, *, twice: bool = False) -> Entailer:
     wording = Scheme(
         name="plain",
         system="Answer with one word.",
@@ -59,12 +60,15 @@ def chat(concurrency: int) -> Entailer:
         answers=(("yes",), ("maybe",), ("no",)),
         examples=(),
     )
+    other = replace(wording, name="other", system="Look again.", answers=(("true",), ("open",), ("false",)))
+    both = Constants(bias=0.0, looks=(Look(agree=1.0, differ=2.0, known=1.0, strength=0.5),) * 2)
     plain = Calibration(
         model="*",
         sha256=None,
         scheme=wording,
         constants=UNFITTED,
         fitted_on=None,
+        second=SecondLook(scheme=other, constants=both, below=0.6) if twice else None,
     )
     return ChatEntailer(WordReader(), calibration=plain, max_tokens=tiny_nli.MAX_TOKENS, concurrency=concurrency)
 
@@ -74,6 +78,8 @@ BACKENDS: dict[str, Callable[[], Entailer]] = {
     "numbers": lambda: NumberChecked(scripted()),
     "chat": lambda: chat(concurrency=1),
     "chat, concurrent": lambda: chat(concurrency=4),
+    "chat, two looks": lambda: chat(concurrency=1, twice=True),
+    "chat, two looks, concurrent": lambda: chat(concurrency=4, twice=True),
     "onnx": lambda: OnnxEntailer(tiny_nli.shared(), batch_size=4),
     "transformers": lambda: TransformersEntailer(tiny_nli.shared(), batch_size=4),
 }

@@ -1,8 +1,9 @@
 """The embedded chat model: a GGUF file in this process, through llama.cpp (`xllamacpp`).
 
 Each request gets a slot, a piece of context memory of its own. Requests in different slots are worked on
-together, token by token, so that recall runs beside generate. Scoring labels has one more slot for itself:
-its requests come one after the other and share long beginnings, which that slot keeps.
+together, token by token, so that recall runs beside generate. Scoring labels has two more slots for itself:
+its requests come one after the other and share long beginnings, which those slots keep, one for each of the
+last two system messages.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from corrigenda import replies
-from corrigenda.backends.local_runtime import Run, Runtime, Slots
+from corrigenda.backends.local_runtime import PrefixSlots, Run, Runtime, Slots
 from corrigenda.errors import BackendError, BadReply, ConfigError, ReasoningLeaked, RequestRefused
 from corrigenda.types import ChatRequest, Completion, Delta, TokenUsage
 
@@ -27,6 +28,9 @@ DEFAULT_MAX_TOKENS = 1024
 """Cap on a reply whose request sets none, so that no reply is endless."""
 TOP_LOGPROBS = 100
 """How many of the most probable first tokens are looked through for the labels."""
+
+LABEL_SLOTS = 2
+"""As many as the verifier has wordings (`nli_chat_scheme`), so that the one does not drive out the other's examples."""
 
 _CONTROL_TOKEN = re.compile(r"<\|([\w. -]+)\|>")
 
@@ -69,9 +73,9 @@ class LocalChat:
         `name` is for reports. `n_ctx` is the context of each request in tokens, prompt and reply together.
         `threads` defaults to the processors at hand. `parallel` chat requests (at least 1) are worked on at a
         time, others wait. `seed` is used for requests that bring none. `cache_prefix` says whether
-        `label_logprobs` reads only what a request does not share with the one before; the attribute of that
-        name may be changed later. `exact` makes label scores independent of the cache; without it the model writes
-        faster and takes more memory (docs/models.md).
+        `label_logprobs` reads only what a request does not share with the last one that had the same system
+        message; the attribute of that name may be changed later. `exact` makes label scores independent of the
+        cache; without it the model writes faster and takes more memory (docs/models.md).
 
         Raises MissingExtra, ConfigError for a number out of range, ModelError when the file cannot be used.
         """
@@ -82,10 +86,10 @@ class LocalChat:
         self._seed = seed
         self.cache_prefix = cache_prefix
         self._runtime: Runtime | None = Runtime(
-            Path(path), n_ctx=n_ctx, threads=threads or default_threads(), slots=parallel + 1, exact=exact
+            Path(path), n_ctx=n_ctx, threads=threads or default_threads(), slots=parallel + LABEL_SLOTS, exact=exact
         )
         self._chat_slots = Slots(range(parallel))
-        self._label_slots = Slots(range(parallel, parallel + 1))
+        self._label_slots = PrefixSlots(range(parallel, parallel + LABEL_SLOTS))
         self._workers = ThreadPoolExecutor(parallel + 1, thread_name_prefix="corrigenda-local")
         self._runs: set[Run] = set()
 

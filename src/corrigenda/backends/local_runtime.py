@@ -140,9 +140,7 @@ class Slots:
         future: Future[int] = Future()
         with self._lock:
             if self._free:
-                number = max(self._free, key=lambda n: _shared(self._free[n], prompt))
-                del self._free[number]
-                future.set_result(number)
+                future.set_result(self._grant(prompt))
             else:
                 self._waiting.append((prompt, future))
         return future
@@ -150,12 +148,45 @@ class Slots:
     def give_back(self, number: int, prompt: str) -> None:
         """Return a slot, which now holds `prompt`; the longest waiting holder gets it."""
         with self._lock:
-            while self._waiting:
-                _, future = self._waiting.pop(0)
-                if future.set_running_or_notify_cancel():
-                    future.set_result(number)
-                    return
             self._free[number] = prompt
+            while self._waiting:
+                wanted, future = self._waiting.pop(0)
+                if future.set_running_or_notify_cancel():
+                    future.set_result(self._grant(wanted))
+                    return
+
+    def _grant(self, prompt: str) -> int:
+        """Take a slot for `prompt` out of the free ones, of which there is at least one."""
+        number = max(self._free, key=lambda n: _shared(self._free[n], prompt))
+        del self._free[number]
+        return number
+
+
+class PrefixSlots(Slots):
+    """Slots for requests that come one after the other, each kept for one beginning.
+
+    The beginning is the first message: the text up to a NUL; requests of a single message have none and share a slot.
+    The longest common beginning, by which `Slots` chooses, would send a request to the slot of another kind of
+    request as soon as both begin with the same letters, and what that slot holds would be lost.
+    """
+
+    def __init__(self, numbers: range) -> None:
+        """Offer these slots, all unused."""
+        super().__init__(numbers[:1])
+        self._numbers = list(numbers)
+        self._slot_of: dict[str, int] = {}
+
+    def _grant(self, prompt: str) -> int:
+        self._free.clear()  # the one permit, under whatever number it came back
+        first, several, _ = prompt.partition("\0")
+        beginning = first if several else ""
+        number = self._slot_of.pop(beginning, None)
+        if number is None and len(self._slot_of) < len(self._numbers):
+            number = self._numbers[len(self._slot_of)]
+        elif number is None:
+            number = self._slot_of.pop(next(iter(self._slot_of)))  # the one that was longest unused
+        self._slot_of[beginning] = number
+        return number
 
 
 def _shared(one: str, other: str) -> int:

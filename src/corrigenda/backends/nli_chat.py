@@ -2,20 +2,24 @@
 
 The model is shown the premise, the hypothesis and a few solved examples, and asked for one word. It writes
 nothing: only how probable each word is as its first one counts. A fitted map turns those into probabilities
-(`nli_chat_scheme`), since a small model's own are biased. The examples and the premise come before the
-hypothesis, and pairs with one premise follow each other, so that a backend that caches reads them once.
+(`nli_chat_scheme`), since a small model's own are biased. Where they leave a pair unsure, the model may be asked
+again in other words, and both answers count together. The examples and the premise come before the hypothesis,
+and pairs with one premise follow each other, so that a backend that caches reads them once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from corrigenda.backends.nli_chat_scheme import Calibration, calibration_for
+from corrigenda.backends.nli_chat_scheme import Calibration, Scheme, Sums, calibration_for, combine
 from corrigenda.errors import BackendError, ConfigError
 from corrigenda.ports import LabelScorer
 from corrigenda.types import Entailment, Pair, PairFailure
 from corrigenda.windows import is_blank
+
+_Look = Sums | PairFailure | BackendError
+"""What one question about a pair gave. A failure of the model is a value, so that the other pairs go on."""
 
 DEFAULT_MAX_TOKENS = 320
 """Premise and hypothesis together. See docs/calibration.md for what longer premises cost in accuracy and time."""
@@ -53,12 +57,18 @@ class ChatEntailer:
 
     @property
     def name(self) -> str:
-        """`chat:MODEL`, and that it is not calibrated where it is not."""
-        return f"chat:{self._model.name}" + ("" if self._calibration.fitted else " (not calibrated)")
+        """`chat:MODEL`; with what its constants were fitted on where they are not those that ship, or that none were.
+
+        Thresholds that suit one set of constants need not suit another, so the name tells them apart.
+        """
+        if not self._calibration.fitted:
+            return f"chat:{self._model.name} (not calibrated)"
+        shipped = self._calibration == calibration_for(self._model.name)
+        return f"chat:{self._model.name}" + ("" if shipped else f" (fitted on {self._calibration.fitted_on})")
 
     @property
     def calibration(self) -> Calibration:
-        """The wording and the constants in use."""
+        """The wordings and the constants in use."""
         return self._calibration
 
     @property
@@ -69,8 +79,14 @@ class ChatEntailer:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a user of the scores should know."""
-        if self._calibration.fitted:
+        fitted_for = self._calibration.model
+        if self._calibration.fitted and fitted_for == self._model.name:
             return ()
+        if self._calibration.fitted:
+            return (
+                f"the constants of the verifier {self.name!r} were fitted for the chat model {fitted_for!r}, so its "
+                "probabilities may be far off; fit them for this model with `corrigenda calibrate-nli`",
+            )
         return (
             f"the verifier {self.name!r} has no fitted constants for this model: its probabilities are the model's "
             "own and may be far off; fit them with `corrigenda calibrate-nli`",
@@ -88,45 +104,77 @@ class ChatEntailer:
     async def entail(self, pairs: Sequence[Pair]) -> list[Entailment | PairFailure]:
         """Score every pair, in the order given. See `corrigenda.ports.Entailer`.
 
-        Equal pairs are asked about once. Raises BackendError when the chat model fails on every pair (the first
-        failure), and after `aclose`.
+        Every distinct pair is asked about once, and then once more where that leaves it unsure and the calibration
+        has a second look; a second look that fails leaves the first one's probabilities. Raises BackendError when
+        the chat model fails on every pair (the first failure), and after `aclose`.
         """
         if self._closed:
             raise BackendError(f"the verifier {self.name!r} was closed; make a new one")
         gate = asyncio.Semaphore(self._concurrency)
-        order = _by_premise(pairs)
-        # A semaphore lets in who asked first, so this is also the order in which the model is asked.
-        async with asyncio.TaskGroup() as group:
-            tasks = {pair: group.create_task(self._outcome(pair, gate)) for pair in order}
-        outcomes = {pair: task.result() for pair, task in tasks.items()}
-        errors = [outcome for outcome in outcomes.values() if isinstance(outcome, BackendError)]
-        if errors and len(errors) == len(outcomes):
+        looks = await self._ask(_by_premise(pairs), self._calibration.scheme, gate)
+        errors = [look for look in looks.values() if isinstance(look, BackendError)]
+        if errors and len(errors) == len(looks):
             raise errors[0]
-        return [_value(outcomes[pair]) for pair in pairs]
+        found = {pair: self._first(look) for pair, look in looks.items()}
+        found |= await self._second(looks, found, gate)
+        return [found[pair] for pair in pairs]
 
     async def aclose(self) -> None:
         """Refuse further work. May be called twice. The chat model stays open."""
         self._closed = True
 
-    async def _outcome(self, pair: Pair, gate: asyncio.Semaphore) -> Entailment | PairFailure | BackendError:
-        """Score one pair. The chat model's failure is returned, so that the other pairs go on."""
-        if is_blank(pair.premise) or is_blank(pair.hypothesis):
-            return PairFailure(reason="the reference or the claim is blank")
-        scheme = self._calibration.scheme
+    def _first(self, look: _Look) -> Entailment | PairFailure:
+        if isinstance(look, BackendError):
+            return PairFailure(reason=f"the chat model failed on this pair: {look}")
+        return look if isinstance(look, PairFailure) else combine(self._calibration.constants, look)
+
+    async def _second(
+        self, looks: Mapping[Pair, _Look], found: Mapping[Pair, Entailment | PairFailure], gate: asyncio.Semaphore
+    ) -> dict[Pair, Entailment]:
+        """Ask again about the unsure pairs; return the probabilities by both looks where both succeeded.
+
+        Whether a pair is unsure depends on nothing but its own first look.
+        """
+        second = self._calibration.second
+        if second is None:
+            return {}
+        unsure = [pair for pair, e in found.items() if isinstance(e, Entailment) and self._calibration.unsure(e)]
+        again = await self._ask(unsure, second.scheme, gate)
+        return {
+            pair: combine(second.constants, first, then)
+            for pair, then in again.items()
+            if isinstance(then, tuple) and isinstance(first := looks[pair], tuple)
+        }
+
+    async def _ask(self, pairs: Sequence[Pair], scheme: Scheme, gate: asyncio.Semaphore) -> dict[Pair, _Look]:
+        """Ask about distinct pairs. A semaphore lets in who came first, so they are asked in the order given."""
+        async with asyncio.TaskGroup() as group:
+            tasks = {pair: group.create_task(self._look(pair, scheme, gate)) for pair in pairs}
+        return {pair: task.result() for pair, task in tasks.items()}
+
+    async def _look(self, pair: Pair, scheme: Scheme, gate: asyncio.Semaphore) -> _Look:
         try:
             async with gate:
-                tokens = self.count_tokens(pair.premise) + self.count_tokens(pair.hypothesis)
-                if tokens > self._max_tokens:
-                    return PairFailure(
-                        reason=f"reference and claim have {tokens} tokens, but the verifier reads at most "
-                        f"{self._max_tokens}; they are never cut"
-                    )
+                # What is unreadable is so in the first look, and there is no second one then.
+                if scheme is self._calibration.scheme and (failure := self._unreadable(pair)) is not None:
+                    return failure
                 logprobs = await self._model.label_logprobs(scheme.request(pair), scheme.labels)
         except BackendError as exc:
             return exc
         except Exception as exc:  # a caller's own model: one pair must not take the others down
             return BackendError(f"the chat model {self._model.name!r} broke: {type(exc).__name__}: {exc}")
-        return self._calibration.score(logprobs)
+        return scheme.by_class(logprobs)
+
+    def _unreadable(self, pair: Pair) -> PairFailure | None:
+        if is_blank(pair.premise) or is_blank(pair.hypothesis):
+            return PairFailure(reason="the reference or the claim is blank")
+        tokens = self.count_tokens(pair.premise) + self.count_tokens(pair.hypothesis)
+        if tokens > self._max_tokens:
+            return PairFailure(
+                reason=f"reference and claim have {tokens} tokens, but the verifier reads at most "
+                f"{self._max_tokens}; they are never cut"
+            )
+        return None
 
 
 def _by_premise(pairs: Iterable[Pair]) -> list[Pair]:
@@ -135,9 +183,3 @@ def _by_premise(pairs: Iterable[Pair]) -> list[Pair]:
     for pair in pairs:
         groups.setdefault(pair.premise, {})[pair] = None
     return [pair for group in groups.values() for pair in group]
-
-
-def _value(outcome: Entailment | PairFailure | BackendError) -> Entailment | PairFailure:
-    if isinstance(outcome, BackendError):
-        return PairFailure(reason=f"the chat model failed on this pair: {outcome}")
-    return outcome

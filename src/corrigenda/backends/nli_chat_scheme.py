@@ -1,7 +1,8 @@
-"""How a chat model is read as a verifier: the prompt, and the way from log-probabilities to three probabilities.
+"""How a chat model is read as a verifier: the prompts, and the way from log-probabilities to three probabilities.
 
-Pure: nothing is awaited here. The wording, the examples and the fitted numbers are data, in
-`nli_chat_calibration.json`, so that a refit changes no code. See docs/calibration.md for how they were found.
+A pair is looked at once or twice: each look asks with another wording (`Scheme`). Pure: nothing is awaited here. The
+wordings, the examples and the fitted numbers are data, in `nli_chat_calibration.json`, so that a refit changes no code.
+See docs/calibration.md for how they were found.
 """
 
 from __future__ import annotations
@@ -28,23 +29,44 @@ LEAST_LOGPROB = -15.0
 
 _DATA = "nli_chat_calibration.json"
 _CONTROL_TOKEN = re.compile(r"<(?=[|/]?[A-Za-z_])|\[(?=/?INST\])")
+_FENCE = '"""'
+_IN_FENCE = re.compile('"(?="")')
+_FIRST, _SECOND = "one-word", "true-false-unknown"
+
+Sums = tuple[float, float, float]
+"""The log-probabilities of the answers of the three `CLASSES` in one look, before fitting; any may be `-inf`."""
+
+
+class Look(NamedTuple):
+    """What one look counts for, see `Constants`; with d = log P(E) - log P(C), u = log(P(E) + P(C)) - log P(N)."""
+
+    agree: float
+    """Weight of d where it is above 0, that is, where the model holds the hypothesis true."""
+    differ: float
+    """Weight of d where it is below 0. No constant is added: a look with d = 0 says nothing about the direction."""
+    known: float
+    """Weight of u."""
+    strength: float
+    """Weight of |d|."""
 
 
 class Constants(NamedTuple):
-    """The five fitted numbers; d = log P(E) - log P(C) and u = log(P(E) + P(C)) - log P(N) of the model's answers.
+    """The fitted numbers: four for each look, and one.
 
-    P(decided) = sigmoid(bias + known * u + strength * |d|), which is 1 - P(neutral), and
-    P(entailment given decided) = sigmoid(lean + direction * d).
+    P(decided) = sigmoid(bias + the sum over the looks of known * u + strength * |d|), which is 1 - P(neutral), and
+    P(entailment given decided) = sigmoid(the sum over the looks of agree * d or, below 0, differ * d).
     """
 
-    lean: float
-    direction: float
     bias: float
-    known: float
-    strength: float
+    looks: tuple[Look, ...]
+    """In the order in which the model is asked."""
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the constants in the form of the data file."""
+        return {"bias": self.bias, "looks": [look._asdict() for look in self.looks]}
 
 
-UNFITTED = Constants(lean=0.0, direction=1.0, bias=0.0, known=1.0, strength=0.0)
+UNFITTED = Constants(bias=0.0, looks=(Look(agree=1.0, differ=1.0, known=1.0, strength=0.0),))
 """With these the result is the model's own probabilities, normalised over the three answers."""
 
 
@@ -101,9 +123,14 @@ class Scheme:
         # Not str.format and not two replaces: braces in the data mean nothing.
         before, _, rest = self.turn.partition("{premise}")
         between, _, after = rest.partition("{hypothesis}")
-        return f"{before}{one_line(premise)}{between}{one_line(hypothesis)}{after}"
+        return f"{before}{self._data(premise)}{between}{self._data(hypothesis)}{after}"
 
-    def by_class(self, logprobs: Sequence[float]) -> tuple[float, float, float] | PairFailure:
+    def _data(self, text: str) -> str:
+        """Return `text` on one line; where the wording fences its data with three quotes, it holds no such fence."""
+        line = one_line(text)
+        return _IN_FENCE.sub('" ', line) if _FENCE in self.turn else line
+
+    def by_class(self, logprobs: Sequence[float]) -> Sums | PairFailure:
         """Return, per class, the log of the summed probability of its spellings (`logprobs` as `labels`).
 
         A PairFailure when a value is not a log-probability (NaN, above 0) or the model gave none of the labels.
@@ -125,8 +152,23 @@ class Scheme:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SecondLook:
+    """Another question, asked about the pairs that the first look leaves unsure."""
+
+    scheme: Scheme
+    constants: Constants
+    """For both looks together, which replace the first look's own: two looks, the first one first."""
+    below: float
+    """In (0, 1]: a pair is unsure where the first look gives no class this probability."""
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the second look in the form of the data file, where the scheme is named only."""
+        return {"scheme": self.scheme.name, "constants": self.constants.as_data(), "below": self.below}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Calibration:
-    """A scheme with the constants that were fitted for one chat model."""
+    """A scheme with the constants that were fitted for one chat model. ConfigError for constants of other looks."""
 
     model: str
     """The chat model's name as in reports (`local:…`), or `*` for any that was not calibrated."""
@@ -134,30 +176,43 @@ class Calibration:
     """Of the model file that the constants were fitted on."""
     scheme: Scheme
     constants: Constants
+    """For the first look alone."""
     fitted_on: str | None
     """The data, for reports; None when nothing was fitted."""
     bounds: tuple[float, float] | None = None
     """Floor and ceiling that suit these probabilities, for the policy `bounded`; None for the policy's own."""
+    second: SecondLook | None = None
+    """None: every pair is asked about once."""
+
+    def __post_init__(self) -> None:
+        """Refuse constants for another number of looks than they are used for, and `below` out of range."""
+        counts = [(1, self.constants), *([(2, self.second.constants)] if self.second is not None else [])]
+        for count, constants in counts:
+            if len(constants.looks) != count:
+                raise ConfigError(f"{self.model!r}: {count} under 'looks' needed here, got {constants!r}")
+        if self.second is not None and not 0 < self.second.below <= 1:
+            raise ConfigError(f"{self.model!r}: below must be above 0 and at most 1, got {self.second.below!r}")
 
     @property
     def fitted(self) -> bool:
         """Whether the constants come from data; otherwise the model's own probabilities are used as they are."""
         return self.fitted_on is not None
 
-    def score(self, logprobs: Sequence[float]) -> Entailment | PairFailure:
-        """Return the three probabilities for one pair's `label_logprobs`, or why there are none."""
-        sums = self.scheme.by_class(logprobs)
-        if isinstance(sums, PairFailure):
-            return sums
-        return combine(self.constants, sums)
+    def unsure(self, found: Entailment) -> bool:
+        """Whether a pair with these probabilities from the first look is asked about again."""
+        most = max(found.entailment, found.neutral, found.contradiction)
+        return self.second is not None and most < self.second.below
 
 
-def combine(constants: Constants, sums: Sequence[float]) -> Entailment:
-    """Return the three probabilities from the classes' log-probabilities (any may be `-inf`, not NaN)."""
-    d, u = features(sums)
-    decided = _sigmoid(constants.bias + constants.known * u + constants.strength * abs(d))
-    entailed = _sigmoid(constants.lean + constants.direction * d)
-    return Entailment(entailment=decided * entailed, neutral=1 - decided, contradiction=decided * (1 - entailed))
+def combine(constants: Constants, *sums: Sums) -> Entailment:
+    """Return the three probabilities from the log-probabilities of each look. ValueError for more or fewer looks."""
+    decided, entailed = constants.bias, 0.0
+    for look, values in zip(constants.looks, sums, strict=True):
+        d, u = features(values)
+        decided += look.known * u + look.strength * abs(d)
+        entailed += (look.agree if d > 0 else look.differ) * d
+    known, true = _sigmoid(decided), _sigmoid(entailed)
+    return Entailment(entailment=known * true, neutral=1 - known, contradiction=known * (1 - true))
 
 
 def _sigmoid(x: float) -> float:
@@ -165,7 +220,7 @@ def _sigmoid(x: float) -> float:
 
 
 def features(sums: Sequence[float]) -> tuple[float, float]:
-    """Return (d, u), see `Constants`, from the three classes' log-probabilities; both in [-16, 16]."""
+    """Return (d, u), see `Look`, from the three classes' log-probabilities; both in [-16, 16]."""
     entailment, neutral, contradiction = (max(value, LEAST_LOGPROB) for value in sums)
     either = max(entailment, contradiction) + math.log1p(math.exp(-abs(entailment - contradiction)))
     return entailment - contradiction, either - neutral
@@ -188,7 +243,7 @@ def calibration_for(model: str, sha256: str | None = None) -> Calibration:
 
     For a model that has none, the one that changes nothing (`fitted` is False).
     """
-    known = _shipped()
+    known = _shipped()[0]
     for found in known:
         if sha256 is not None and found.sha256 == sha256:
             return found
@@ -198,23 +253,45 @@ def calibration_for(model: str, sha256: str | None = None) -> Calibration:
     return next(found for found in known if not found.fitted)
 
 
-def default_scheme() -> Scheme:
-    """Return the wording that a model without constants of its own is read and fitted with."""
-    return next(found for found in _shipped() if not found.fitted).scheme
+def default_schemes() -> tuple[Scheme, Scheme]:
+    """Return the wordings, first look and second, that a model without constants of its own is fitted with.
+
+    Without constants only the first one is used.
+    """
+    schemes = _shipped()[1]
+    return schemes[_FIRST], schemes[_SECOND]
 
 
 def load_calibration(path: Path) -> tuple[Calibration, ...]:
     """Read a calibration file (what a refit wrote). Raises ConfigError when it can't be read or is malformed."""
     try:
         return parse_calibrations(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as exc:
+    except (OSError, ValueError, RecursionError) as exc:
         raise ConfigError(f"calibration file {str(path)!r} cannot be read: {exc}") from exc
+    except ConfigError as exc:
+        raise ConfigError(f"calibration file {str(path)!r}: {exc}") from exc
+
+
+def choose(known: Sequence[Calibration], model: str, path: str) -> Calibration:
+    """Return, of the calibrations in the file at `path`, the chat model's own, or the only one that there is.
+
+    Raises ConfigError when there is none, or several and all of them for other models.
+    """
+    own = [found for found in known if found.model == model] or list(known)
+    if len(own) != 1:
+        names = ", ".join(repr(found.model) for found in known) or "no model"
+        raise ConfigError(
+            f"calibration file {path!r} has constants for {names}, and the chat model is {model!r}; fit them with "
+            "corrigenda calibrate-nli, or name another file (nli_calibration)"
+        )
+    return own[0]
 
 
 @lru_cache(maxsize=1)
-def _shipped() -> tuple[Calibration, ...]:
-    text = resources.files("corrigenda.backends").joinpath(_DATA).read_text(encoding="utf-8")
-    return parse_calibrations(json.loads(text))
+def _shipped() -> tuple[tuple[Calibration, ...], dict[str, Scheme]]:
+    """Return what ships with the package: the calibrations, and all wordings by name."""
+    data = json.loads(resources.files("corrigenda.backends").joinpath(_DATA).read_text(encoding="utf-8"))
+    return parse_calibrations(data), {name: _scheme(name, value) for name, value in data["schemes"].items()}
 
 
 def parse_calibrations(data: Any) -> tuple[Calibration, ...]:
@@ -222,7 +299,7 @@ def parse_calibrations(data: Any) -> tuple[Calibration, ...]:
     try:
         schemes = {name: _scheme(name, value) for name, value in data["schemes"].items()}
         return tuple(_calibration(entry, schemes) for entry in data["models"])
-    except (KeyError, TypeError, ValueError, AttributeError) as exc:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as exc:
         raise ConfigError(f"the calibration data are malformed: {type(exc).__name__}: {exc}") from exc
 
 
@@ -241,9 +318,8 @@ def _scheme(name: str, data: Mapping[str, Any]) -> Scheme:
 
 
 def _calibration(entry: Mapping[str, Any], schemes: Mapping[str, Scheme]) -> Calibration:
-    constants = Constants(**{name: float(value) for name, value in entry["constants"].items()})
-    if not all(map(math.isfinite, constants)):
-        raise ValueError(f"{entry['model']!r}: the constants must be finite, got {constants!r}")
+    if not isinstance(entry["model"], str) or not isinstance(entry["fitted_on"], str | None):
+        raise TypeError(f"model and fitted_on must be texts, got {entry['model']!r} and {entry['fitted_on']!r}")
     bounds = entry.get("bounds")
     if bounds is not None and not 0 < bounds[0] <= bounds[1] < 1:
         raise ValueError(f"{entry['model']!r}: bounds must be 0 < floor <= ceiling < 1, got {bounds!r}")
@@ -251,7 +327,26 @@ def _calibration(entry: Mapping[str, Any], schemes: Mapping[str, Scheme]) -> Cal
         model=entry["model"],
         sha256=entry["sha256"],
         scheme=schemes[entry["scheme"]],
-        constants=constants,
+        constants=_constants(entry["model"], entry["constants"]),
         fitted_on=entry["fitted_on"],
         bounds=None if bounds is None else (float(bounds[0]), float(bounds[1])),
+        second=None if entry.get("second") is None else _second(entry["model"], entry["second"], schemes),
     )
+
+
+def _second(model: str, data: Mapping[str, Any], schemes: Mapping[str, Scheme]) -> SecondLook:
+    constants = _constants(model, data["constants"])
+    return SecondLook(scheme=schemes[data["scheme"]], constants=constants, below=float(data["below"]))
+
+
+def _constants(model: str, data: Mapping[str, Any]) -> Constants:
+    if "looks" not in data:
+        raise ValueError(
+            f"{model!r}: the constants {', '.join(map(repr, data))} are those of an older version; 'bias' and 'looks' "
+            "are read now; fit them anew with corrigenda calibrate-nli"
+        )
+    looks = tuple(Look(**{name: float(value) for name, value in look.items()}) for look in data["looks"])
+    constants = Constants(**{**data, "bias": float(data["bias"]), "looks": looks})
+    if not all(map(math.isfinite, (constants.bias, *(value for look in looks for value in look)))):
+        raise ValueError(f"{model!r}: the constants must be finite, got {constants!r}")
+    return constants

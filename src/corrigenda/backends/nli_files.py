@@ -1,4 +1,4 @@
-"""Where an NLI model's files are, and what its configuration says.
+"""Where a model's files are (an NLI model's, mostly), and what its configuration says.
 
 A directory is used as it is. A hub id is looked up in the local cache of `huggingface_hub` first and only then
 fetched, and of its files only those that are needed.
@@ -41,32 +41,34 @@ def locate(
     choose: ChooseFiles,
     *,
     extra: str,
+    what: str = "NLI model",
     offline: bool = False,
     revision: str | None = None,
     cache_dir: str | Path | None = None,
 ) -> Path:
     """Return the directory that holds the model `spec`, with all the files that `choose` wants.
 
-    `extra` names the installation extra for the error when the hub's client is missing. With `offline` nothing
-    is asked of the network. Raises ConfigError when `spec` is neither a directory nor a hub id, ModelError when
-    files are missing or cannot be had.
+    `extra` names the installation extra for the error when the hub's client is missing, `what` the kind of model for
+    all errors. With `offline` nothing is asked of the network. Raises ConfigError when `spec` is neither a directory
+    nor a hub id, ModelError when files are missing or cannot be had.
     """
     text = str(spec)
     path = Path(spec).expanduser()
     if text.strip() and path.is_dir():
-        _choose_from(path, choose, spec)
+        _choose_from(path, choose, spec, what)
         return path
     if path.is_file():
-        raise ConfigError(f"the NLI model {text!r} is a file; give the directory that holds it")
+        raise ConfigError(f"the {what} {text!r} is a file; give the directory that holds it")
     if isinstance(spec, Path) or not _HUB_ID.fullmatch(text):
-        raise ConfigError(f"the NLI model {text!r} is neither a directory nor a hub id (owner/name)")
-    return _from_hub(text, choose, extra, offline=offline, revision=revision, cache_dir=cache_dir)
+        raise ConfigError(f"the {what} {text!r} is neither a directory nor a hub id (owner/name)")
+    return _from_hub(text, choose, extra, what, offline=offline, revision=revision, cache_dir=cache_dir)
 
 
 def _from_hub(
     repo: str,
     choose: ChooseFiles,
     extra: str,
+    what: str,
     *,
     offline: bool,
     revision: str | None,
@@ -79,11 +81,11 @@ def _from_hub(
     tried = f"the cache {cache_dir or constants.HF_HUB_CACHE}"
     try:
         cached = Path(hub.snapshot_download(repo, local_files_only=True, **place))
-        _choose_from(cached, choose, repo)
+        _choose_from(cached, choose, repo, what)
         return cached
     except Exception as error:  # not there, or only partly
         if offline:
-            raise ModelError(_unavailable(repo, f"{tried} (offline: nothing was fetched)", error)) from error
+            raise ModelError(_unavailable(what, repo, f"{tried} (offline: nothing was fetched)", error)) from error
     tried += f", then {constants.ENDPOINT}"
     try:
         # Not `list_repo_files`, which takes half a minute of retries to notice that there is no connection.
@@ -93,31 +95,31 @@ def _from_hub(
     except CorrigendaError:
         raise
     except Exception as error:  # the client's own, its HTTP library's, the system's (disk full, read-only)
-        raise ModelError(_unavailable(repo, tried, error)) from error
+        raise ModelError(_unavailable(what, repo, tried, error)) from error
 
 
-def _unavailable(repo: str, tried: str, error: Exception) -> str:
+def _unavailable(kind: str, repo: str, tried: str, error: Exception) -> str:
     """Say what was tried for a hub model, what happened, and what to do."""
     lines = str(error).strip().splitlines()
     what = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     return (
-        f"the NLI model {repo!r} cannot be had; tried {tried}: {what}. Check the name and the connection, or fetch it "
+        f"the {kind} {repo!r} cannot be had; tried {tried}: {what}. Check the name and the connection, or fetch it "
         f"elsewhere (hf download {repo} --local-dir DIR), copy the directory here and give DIR in its place"
     )
 
 
-def _choose_from(folder: Path, choose: ChooseFiles, spec: str | Path) -> list[str]:
+def _choose_from(folder: Path, choose: ChooseFiles, spec: str | Path, what: str) -> list[str]:
     """Apply `choose` to what stands in a directory (and in its `onnx` folder). Raises ModelError."""
     try:
         names = [path.name for path in folder.iterdir() if path.is_file()]
         inner = folder / "onnx"
         names += [f"onnx/{path.name}" for path in inner.iterdir() if path.is_file()] if inner.is_dir() else []
     except OSError as error:
-        raise ModelError(f"the NLI model's directory {str(folder)!r} cannot be read: {error}") from error
+        raise ModelError(f"the {what}'s directory {str(folder)!r} cannot be read: {error}") from error
     try:
         return choose(sorted(names))
     except ModelError as error:
-        raise ModelError(f"the NLI model {str(spec)!r} in {str(folder)!r}: {error}") from error
+        raise ModelError(f"the {what} {str(spec)!r} in {str(folder)!r}: {error}") from error
 
 
 def read_json(path: Path, *, required: bool = True) -> Mapping[str, Any]:

@@ -6,10 +6,11 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
+from corrigenda.backends.nli_chat_scheme import Constants
 from corrigenda.calibrate_nli.fitting import Refit, Result, refit
 from corrigenda.config import load
 from corrigenda.errors import ConfigError, InputError
@@ -17,6 +18,9 @@ from corrigenda.loading import LazyChat, Loader
 from corrigenda.ports import LabelScorer
 from corrigenda.progress import Progress
 from corrigenda.settings import EMBEDDED_MODEL
+
+if TYPE_CHECKING:
+    from corrigenda.nli_fit import Measured
 
 RAW = "calibrate-nli.raw.jsonl"
 
@@ -43,10 +47,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--data", metavar="FILE", type=Path, nargs="+", required=True, help="JSONL with claim, evidence and label")
     add("--test", metavar="FILE", type=Path, nargs="+", default=[], help="more of the same, only measured on")
     add("--limit", metavar="N", type=int, help="use N pairs of each file, drawn with a fixed seed")
+    add("--test-limit", metavar="N", type=int, help="of each --test file, N pairs (default: as --limit)")
+    add("--looks", type=int, choices=(1, 2), default=2, help="how often an unsure pair may be asked about (default: 2)")
     add("--llm", metavar="SPEC", default=f"local:{EMBEDDED_MODEL}", help="chat model (default: the embedded one)")
-    add(
-        "--raw", metavar="FILE", type=Path, default=Path("calibrate-nli.raw.jsonl"), help="scores so far, to go on from"
-    )
+    add("--raw", metavar="FILE", type=Path, default=Path(RAW), help="scores so far, to go on from")
     add("--out", metavar="FILE", type=Path, help="where to write the fitted constants (JSON)")
     add("--config", metavar="FILE", help="configuration file (default: ./corrigenda.toml)")
     return parser
@@ -67,6 +71,8 @@ async def _run(arguments: argparse.Namespace) -> Refit:
                 raw=arguments.raw,
                 tests=arguments.test,
                 limit=arguments.limit,
+                test_limit=arguments.test_limit,
+                looks=arguments.looks,
                 sha256=_sha256(arguments.llm),
                 progress=sys.stderr,
             )
@@ -87,8 +93,12 @@ def table(found: Refit) -> list[str]:
     lines = [
         f"model     {found.calibration.model}",
         f"fitted on {found.calibration.fitted_on}",
-        "constants " + ", ".join(f"{name} {value:g}" for name, value in found.calibration.constants._asdict().items()),
+        f"one look  {_constants(found.calibration.constants)}",
     ]
+    second = found.calibration.second
+    if second is not None:
+        lines.append(f"two looks {_constants(second.constants)}")
+        lines.append(f"          where the first one gives no class {second.below:g}")
     if found.calibration.bounds is not None:
         lines.append("bounds    floor {:g}, ceiling {:g}".format(*found.calibration.bounds))
     for result in (found.fitted, *found.tests):
@@ -96,20 +106,31 @@ def table(found: Refit) -> list[str]:
     return lines
 
 
+def _constants(constants: Constants) -> str:
+    looks = (", ".join(f"{name} {value:g}" for name, value in look._asdict().items()) for look in constants.looks)
+    return "; ".join((f"bias {constants.bias:g}", *looks))
+
+
 def _result(result: Result) -> list[str]:
-    before, after = result.before, result.after
-    rows = (
-        (f"binary accuracy ({after.n_binary} pairs)", before.binary, after.binary),
-        (f"three-way accuracy ({after.n} pairs)", before.three_way, after.three_way),
-        ("calibration error, all pairs", before.ece, after.ece),
-        ("calibration error, without neutral", before.ece_binary, after.ece_binary),
-        ("entailment pairs flagged", before.flagged_entailment, after.flagged_entailment),
-        ("neutral pairs flagged", before.flagged_neutral, after.flagged_neutral),
-        ("contradiction pairs flagged", before.flagged_contradiction, after.flagged_contradiction),
+    columns = {"before": result.before, "once": result.once, "after": result.after}
+    if len(result.seconds_per_look) == 1:
+        del columns["once"]
+    rows: tuple[tuple[str, Callable[[Measured], float | None]], ...] = (
+        (f"binary accuracy ({result.after.n_binary} pairs)", lambda m: m.binary),
+        (f"three-way accuracy ({result.after.n} pairs)", lambda m: m.three_way),
+        ("calibration error, all pairs", lambda m: m.ece),
+        ("calibration error, without neutral", lambda m: m.ece_binary),
+        ("entailment pairs flagged", lambda m: m.flagged_entailment),
+        ("neutral pairs flagged", lambda m: m.flagged_neutral),
+        ("contradiction pairs flagged", lambda m: m.flagged_contradiction),
     )
-    title = f"{result.data}: {result.seconds_per_pair:g} s per pair (median), {result.failed} pairs without a score"
-    return [title, f"  {'':<36}{'before':>8}{'after':>8}"] + [
-        f"  {name:<36}{_shown(one):>8}{_shown(two):>8}" for name, one, two in rows
+    looks = " and ".join(f"{seconds:g}" for seconds in result.seconds_per_look)
+    return [
+        f"{result.data}: {result.failed} pairs without a score",
+        f"  asked about twice: {result.asked_twice:.1%} of the pairs; {looks} s per look (median), "
+        f"{result.seconds_per_pair:g} s per pair",
+        f"  {'':<36}" + "".join(f"{name:>8}" for name in columns),
+        *(f"  {name:<36}" + "".join(f"{_shown(of(m)):>8}" for m in columns.values()) for name, of in rows),
     ]
 
 

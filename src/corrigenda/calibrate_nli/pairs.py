@@ -6,12 +6,13 @@ import json
 import random
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from corrigenda.errors import InputError
+from corrigenda.fever_text import detokenise, mostly_tokenised
 from corrigenda.types import Pair
 
 LABELS = {
@@ -47,11 +48,12 @@ class Labelled:
 def read_pairs(path: Path) -> list[Labelled]:
     """Read a JSONL file with `claim`, `evidence` (a text or a list of texts) and `label`, one of LABELS.
 
-    Raises InputError that names the file and the line.
+    Where more than half of the rows show FEVER's tokenisation (`Rome 's hills .`), it is undone in all of them:
+    the verifier is used on text as people write it. Raises InputError that names the file and the line.
     """
     found = []
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")  # JSON may hold what splitlines breaks at
     except (OSError, UnicodeDecodeError) as exc:
         raise InputError(f"data file {str(path)!r} cannot be read: {exc}") from exc
     for number, line in enumerate(lines, 1):
@@ -66,7 +68,13 @@ def read_pairs(path: Path) -> list[Labelled]:
             ) from exc
     if not found:
         raise InputError(f"data file {str(path)!r} has no rows")
+    if mostly_tokenised([(row.pair.premise, row.pair.hypothesis) for row in found]):
+        found = [replace(row, pair=_detokenised(row.pair)) for row in found]
     return found
+
+
+def _detokenised(pair: Pair) -> Pair:
+    return Pair(premise=detokenise(pair.premise), hypothesis=detokenise(pair.hypothesis))
 
 
 def _labelled(row: Mapping[str, Any]) -> Labelled:
@@ -82,6 +90,15 @@ def groups(rows: Sequence[Labelled]) -> list[int]:
 
     Folds are made of whole groups, so that no text is both fitted on and measured on.
     """
+    return linked([("h" + row.pair.hypothesis, "p" + row.pair.premise) for row in rows])
+
+
+def linked(keys: Sequence[Sequence[str]]) -> list[int]:
+    """Return a group number per row, from 0 in order of appearance, where `keys` are the texts of each row.
+
+    Rows that share a key have the same number, and so have rows that others link in this way. A row without keys
+    stands alone.
+    """
     parent: dict[str, str] = {}
 
     def root(key: str) -> str:
@@ -91,10 +108,11 @@ def groups(rows: Sequence[Labelled]) -> list[int]:
             key = parent[key]
         return key
 
-    for row in rows:
-        parent[root("h" + row.pair.hypothesis)] = root("p" + row.pair.premise)
-    numbers: dict[str, int] = {}
-    return [numbers.setdefault(root("h" + row.pair.hypothesis), len(numbers)) for row in rows]
+    for row in keys:
+        for key in row:
+            parent[root(row[0])] = root(key)
+    numbers: dict[str | int, int] = {}
+    return [numbers.setdefault(root(row[0]) if row else place, len(numbers)) for place, row in enumerate(keys)]
 
 
 def neutral_pairs(rows: Sequence[Labelled], seed: int = SEED) -> list[Labelled]:
