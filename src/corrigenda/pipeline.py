@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Sequence
 
 from corrigenda.errors import BackendError, InputError
+from corrigenda.finish import finish, without_answer
 from corrigenda.run import Options, Run, Tools
 from corrigenda.types import Reference, Report
 from corrigenda.windows import is_blank
@@ -40,8 +41,8 @@ async def ask(question: str, tools: Tools, options: Options) -> Report:
         # Only generate lets one out, and then there is no answer to lose; the group has cancelled the rest.
         raise failures.exceptions[0] from None
     if is_blank(run.answer):
-        return run.without_answer(completion)
-    return await run.finish()
+        return without_answer(run, completion)
+    return await finish(run)
 
 
 async def check(
@@ -67,7 +68,7 @@ async def check(
         await run.decompose()
         await run.close_claims()
         await scoring
-    return await run.finish()
+    return await finish(run)
 
 
 def _require_text(what: str, value: object) -> None:

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from corrigenda.terminal import safe
-from corrigenda.types import Claim, Edit, Report, Timing, Verdict
+from corrigenda.terminal import one_line, safe
+from corrigenda.types import Claim, Edit, Report, Retrieval, Timing, Verdict
 
 _STYLES = {
     "supported": "green",
@@ -31,7 +31,7 @@ _BAR_WIDTH = 26
 
 
 def render(report: Report, console: Console) -> None:
-    """Print the report: answer, reference, claims, decision, edits, final answer, timeline."""
+    """Print the report: answer, reference, claims, decision, what was retrieved, edits, final answer, timeline."""
     if report.question is not None:
         _block(console, "Question", report.question)
     _block(console, "Answer", report.answer)
@@ -42,6 +42,10 @@ def render(report: Report, console: Console) -> None:
     if report.claims:
         console.print(_claims_table(report.claims))
     console.print(_decision_line(report))
+    for entry in report.retrieval:
+        console.print(_retrieval_line(entry))
+    if report.retrieval:
+        console.print()
     for edit in report.edits:
         _print_edit(console, edit)
     if report.final_answer == report.answer:
@@ -111,6 +115,23 @@ def _numbers(report: Report) -> Iterator[tuple[str, float | None]]:
     if d.tau_raw is not None and d.tau_raw != d.tau:
         yield "µ + kσ", d.tau_raw
     yield from (("τ", d.tau), ("floor", d.floor), ("ceiling", d.ceiling), ("alpha", d.alpha))
+
+
+def _retrieval_line(entry: Retrieval) -> Text:
+    """Say what retrieval did for one claim; references are numbered as they are printed."""
+    text = Text(f"Retrieved for claim {entry.claim}: ", style="bold")
+    used = ", ".join(f"reference {p.reference + 1} ({one_line(p.title or p.id)})" for p in entry.passages)
+    text.append(used or "nothing", style="not bold")
+    for verdict, signed, between in (
+        (entry.before, entry.before_signed, "; "),
+        (entry.after, entry.after_signed, " → "),
+    ):
+        text.append(between, style="not bold")
+        text.append(verdict.value, style=_STYLES[verdict.value])
+        text.append("" if signed is None else f" ({signed:+.3f})", style="not bold")
+    how = "decided by a passage" if entry.decides else one_line(entry.reason or "no passage decides it")
+    text.append(f"; {how}", style="not bold")
+    return text
 
 
 def _print_edit(console: Console, edit: Edit) -> None:

@@ -12,6 +12,7 @@ import types as python_types
 import typing
 from collections.abc import Mapping
 from enum import Enum
+from functools import cache
 from importlib import resources
 from typing import Any, cast
 
@@ -19,20 +20,24 @@ from corrigenda.errors import InputError
 from corrigenda.types import SCHEMA_VERSION, Report, Span
 
 
-def _plain(value: Any, digits: int = 6) -> Any:
+def plain(value: Any, digits: int = 6) -> Any:
+    """Return `value` (one of this package's records, or what such a record holds) as plain JSON values.
+
+    Numbers are rounded to `digits` decimals, those of fields that end in `_s` to 4.
+    """
     if isinstance(value, Span):
         return [value.start, value.end]
     if isinstance(value, Enum):
         return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
-            f.name: _plain(getattr(value, f.name), 4 if f.name.endswith("_s") else digits)
+            f.name: plain(getattr(value, f.name), 4 if f.name.endswith("_s") else digits)
             for f in dataclasses.fields(value)
         }
     if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, tuple | list):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     if isinstance(value, float):
         return round(value, digits)
     return value
@@ -40,8 +45,8 @@ def _plain(value: Any, digits: int = 6) -> Any:
 
 def to_dict(report: Report) -> dict[str, Any]:
     """Return the report as plain dicts, lists, strings, numbers, booleans and None."""
-    plain = cast(dict[str, Any], _plain(report))
-    return {"schema": plain.pop("schema"), **plain}
+    found = cast(dict[str, Any], plain(report))
+    return {"schema": found.pop("schema"), **found}
 
 
 def to_json(report: Report, *, indent: int | None = 2) -> str:
@@ -59,27 +64,38 @@ def from_dict(data: Mapping[str, Any]) -> Report:
     if not isinstance(version, str) or version.split(".")[0] != SCHEMA_VERSION.split(".", maxsplit=1)[0]:
         raise InputError(f"this report has schema {version!r}; this version of corrigenda reads {SCHEMA_VERSION}")
     try:
-        return cast(Report, _build(Report, data))
+        return cast(Report, build(Report, data))
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         raise InputError(f"not a corrigenda report: {exc}") from exc
 
 
-def _build(kind: Any, data: Any) -> Any:
+def build(kind: Any, data: Any) -> Any:
+    """Return the value of the type `kind` that `data` (as made by `plain`) describes.
+
+    Fields that this version does not know are ignored. Raises KeyError, TypeError, ValueError or AttributeError
+    when a field is missing or has the wrong form.
+    """
     origin = typing.get_origin(kind)
     arguments = typing.get_args(kind)
     if origin is typing.Union or origin is python_types.UnionType:
-        return None if data is None else _build(next(a for a in arguments if a is not type(None)), data)
+        return None if data is None else build(next(a for a in arguments if a is not type(None)), data)
     if kind is Span:
         return Span(int(data[0]), int(data[1]))
     if origin is tuple:
-        return tuple(_build(arguments[0], item) for item in data)
+        return tuple(build(arguments[0], item) for item in data)
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return {str(k): _build(arguments[1], v) for k, v in data.items()}
+        return {str(k): build(arguments[1], v) for k, v in data.items()}
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        hints = typing.get_type_hints(kind)
+        hints = _hints(kind)
         known = {f.name for f in dataclasses.fields(kind)}
-        return kind(**{name: _build(hints[name], value) for name, value in data.items() if name in known})
+        return kind(**{name: build(hints[name], value) for name, value in data.items() if name in known})
     return _scalar(kind, data)
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """Return the types of a record's fields; finding them takes far longer than using them."""
+    return typing.get_type_hints(kind)
 
 
 def _scalar(kind: Any, data: Any) -> Any:

@@ -1,7 +1,7 @@
-"""One report in the making: the seven stages as methods over the state that they share.
+"""One report in the making: stages 1 to 4 as methods over the state that they share.
 
-`corrigenda.pipeline` calls them in order. Each stage turns its own failures into words and goes on: a failure is
-part of the report, never the loss of the answer.
+`corrigenda.pipeline` calls them in order, and `corrigenda.finish` makes the report of what they leave. Each stage
+turns its own failures into words and goes on: a failure is part of the report, never the loss of the answer.
 """
 
 from __future__ import annotations
@@ -12,36 +12,22 @@ from dataclasses import dataclass, field
 
 from corrigenda.concurrency import Deadline, Late
 from corrigenda.errors import BackendError, ReasoningLeaked
-from corrigenda.guards import require_finite, require_fitting, told
-from corrigenda.policies import DEFAULT_CEILING, DEFAULT_FLOOR, Fixed, Policy
-from corrigenda.ports import ChatModel, Entailer
+from corrigenda.guards import require_fitting, told
+from corrigenda.policies import Policy
+from corrigenda.ports import ChatModel, Entailer, Retriever
 from corrigenda.prompts import LANGUAGES, Prompts
 from corrigenda.prompts import load as load_prompts
-from corrigenda.sentences import split_sentences
-from corrigenda.stages import correct as correction
 from corrigenda.stages import generate as generation
 from corrigenda.stages import recall as recollection
-from corrigenda.stages.decide import Explain, decide
+from corrigenda.stages.correct import Unrepaired
+from corrigenda.stages.decide import Explain
 from corrigenda.stages.decompose import Decomposer, DeterministicDecomposer, make_decomposer
-from corrigenda.stages.entail import Scored, ScoredClaim, WindowCache, score_claims, score_texts
-from corrigenda.stages.reassemble import reassemble
-from corrigenda.status import status_of
+from corrigenda.stages.entail import ScoredClaim, WindowCache, score_claims
+from corrigenda.stages.retrieve import PASSAGES
 from corrigenda.streaming import Splitter
 from corrigenda.text import detect_language
 from corrigenda.trace import MeteredChat, Trace
-from corrigenda.types import (
-    AtomicClaim,
-    ChatRequest,
-    Claim,
-    Completion,
-    Decision,
-    Edit,
-    Reference,
-    Report,
-    Sentence,
-    Status,
-    TokenUsage,
-)
+from corrigenda.types import AtomicClaim, ChatRequest, Completion, Reference, Sentence, TokenUsage
 from corrigenda.windows import is_blank
 
 NO_TIME = "not checked: the time limit was reached"
@@ -63,6 +49,8 @@ class Tools:
     prompts: Prompts | None = None
     """The caller's own wording; None: the built-in one of the report's language."""
     explain: Explain | None = None
+    retriever: Retriever | None = None
+    """Where passages are looked up for claims that the reference leaves in doubt; None: nowhere."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,12 +60,15 @@ class Options:
     language: str = "auto"
     timeout: float | None = None
     references: int = 1
-    unrepaired: correction.Unrepaired = "keep"
+    correct: bool = True
+    """False: nothing is rewritten, hedged or removed; what is contradicted stays so, and the answer as it is."""
+    unrepaired: Unrepaired = "keep"
     temperature: float = generation.TEMPERATURE
     top_p: float = generation.TOP_P
     max_answer_tokens: int = generation.MAX_TOKENS
     max_reference_tokens: int = recollection.MAX_TOKENS
     seed: int | None = None
+    retrieve_k: int = PASSAGES
     on_stage: Callable[[str, bool], None] | None = None
     """Called when a stage begins (True) and ends (False), for progress displays."""
 
@@ -92,6 +83,8 @@ class Run:
     answer: str = ""
     sentences: list[Sentence] = field(default_factory=list)
     references: tuple[Reference, ...] = ()
+    recalled: bool = False
+    """Whether the references are the model's own recollection."""
     scored: list[ScoredClaim] = field(default_factory=list)
     problem: str | None = None
     """Why the report as a whole is `failed`, when it is."""
@@ -104,7 +97,7 @@ class Run:
         self.trace.warn(*getattr(self.tools.entailer, "warnings", ()))
         self._queue: asyncio.Queue[Sequence[AtomicClaim] | None] = asyncio.Queue()
         self._splitting: list[asyncio.Task[None]] = []
-        self._windows = WindowCache()
+        self.windows = WindowCache()
         self._speak(self.answer or self.question or "")
 
     def _speak(self, text: str) -> None:
@@ -214,6 +207,7 @@ class Run:
     async def recall(self, question: str) -> str | None:
         """Fetch the references from the question alone. Returns why there is none, or None when all is well."""
         assert self.chat is not None
+        self.recalled = True
         try:
             with self.trace.stage("recall"):
                 self.references, warnings = await self.deadline.bound(
@@ -263,13 +257,13 @@ class Run:
 
     async def _score(self, claims: Sequence[AtomicClaim], missing: str | None) -> list[ScoredClaim]:
         if missing is not None and missing != NO_TIME:
-            return [_unscored(claim, failure=missing) for claim in claims]
+            return [unscored(claim, failure=missing) for claim in claims]
         size = len(claims) if self.deadline.at is None else CHUNK
         done: list[ScoredClaim] = []
         for start in range(0, len(claims), size):
             chunk = claims[start : start + size]
             late = missing == NO_TIME or self.deadline.passed
-            done += [_unscored(c, reason=NO_TIME) for c in chunk] if late else await self._score_chunk(chunk)
+            done += [unscored(c, reason=NO_TIME) for c in chunk] if late else await self._score_chunk(chunk)
         return done
 
     async def _score_chunk(self, claims: Sequence[AtomicClaim]) -> list[ScoredClaim]:
@@ -278,122 +272,19 @@ class Run:
                 work = self._score_claims(claims)
                 scored = await self.deadline.bound(work)
         except Late:
-            return [_unscored(claim, reason=NO_TIME) for claim in claims]
+            return [unscored(claim, reason=NO_TIME) for claim in claims]
         except Exception as exc:  # a verifier of the caller's own may raise anything
-            return [_unscored(claim, failure=told(exc)) for claim in claims]
+            return [unscored(claim, failure=told(exc)) for claim in claims]
         if any(s.scores is not None or s.failure is not None for s in scored):
             self.trace.count("entail", TokenUsage())
         return scored
 
     def _score_claims(self, claims: Sequence[AtomicClaim]) -> Awaitable[list[ScoredClaim]]:
-        return score_claims(claims, self.references, self.tools.entailer, language=self.language, cache=self._windows)
-
-    # 5. decide, 6. correct, 7. reassemble -----------------------------------------------------------------------
-
-    async def finish(self) -> Report:
-        """Decide, correct what is contradicted, and put the answer back together."""
-        claims, decision = self._decide()
-        edits: tuple[Edit, ...] = ()
-        flagged = correction.flagged_sentences(self.sentences, claims)
-        if flagged:
-            with self.trace.stage("correct"):
-                edits = await self._correct(flagged, claims, decision)
-        with self.trace.stage("reassemble"):
-            final = reassemble(self.answer, edits)
-        status, reason = status_of(claims, edits)
-        if self.problem is not None:
-            status, reason = Status.FAILED, self.problem
-        return self._report(final, status, reason, claims, edits, decision)
-
-    def _decide(self) -> tuple[tuple[Claim, ...], Decision | None]:
-        with self.trace.stage("decide"):
-            try:
-                claims, decided = decide(self.scored, self.tools.policy, self.tools.explain)
-                require_finite(decided.decision)
-            except Exception as exc:  # a policy of the caller's own may raise anything
-                self.problem = f"the policy failed: {told(exc)}"
-                failed = [_unscored(s.claim, failure=self.problem) for s in self.scored]
-                return decide(failed, Fixed())[0], None
-        self.trace.warn(*decided.warnings)
-        return claims, decided.decision if any(c.scores is not None for c in claims) else None
-
-    async def _correct(
-        self, flagged: Sequence[correction.Flagged], claims: Sequence[Claim], decision: Decision | None
-    ) -> tuple[Edit, ...]:
-        tau = None if decision is None else decision.tau
-        try:
-            work = correction.correct(
-                flagged,
-                claims,
-                self.chat,
-                self.prompts,
-                recheck=self._recheck,
-                split=self._split,
-                # As firm as the report's own threshold, where that is neither negative nor out of reach.
-                needed=min(max(tau or 0.0, DEFAULT_FLOOR), DEFAULT_CEILING),
-            )
-            edits = await self.deadline.bound(work)
-            self.trace.warn(*(f"correct: {e.reason}" for e in edits if e.reason.startswith(correction.CALL_FAILED)))
-        except Late:
-            edits = tuple(correction.refused(f, correction.NO_TIME) for f in flagged)
-        except Exception as exc:  # as in the other stages
-            edits = tuple(correction.refused(f, f"not rewritten: {told(exc)}") for f in flagged)
-        return correction.settle_unrepaired(self.answer, edits, self.sentences, self.prompts, self.options.unrepaired)
-
-    async def _recheck(self, hypotheses: Sequence[str]) -> Sequence[Scored]:
-        self.trace.count("entail", TokenUsage())
-        return await score_texts(
-            hypotheses, self.references, self.tools.entailer, language=self.language, cache=self._windows
-        )
-
-    def _split(self, sentence: Sentence, rewrite: str) -> Sequence[AtomicClaim]:
-        """Return the claims of a rewrite, made by rule, with their subjects named from what stands before it."""
-        before = self.fallback.before(sentence, self.answer)
-        return [c for part in split_sentences(rewrite, self.language) for c in self.fallback.claims(part, before)]
-
-    # The report -------------------------------------------------------------------------------------------------
-
-    def without_answer(self, completion: Completion) -> Report:
-        """Report that the model gave no answer to check."""
-        status, reason = Status.FAILED, self.problem or "the model gave an empty answer"
-        if completion.refusal is not None or completion.finish_reason in ("refusal", "content_filter"):
-            status, reason = Status.ABSTAINED, "the model refused to answer"
-        elif completion.finish_reason == "length":
-            reason = "the model reached its token cap before it gave a visible answer"
-        return self._report(self.answer, status, reason, (), (), None)
-
-    def _report(
-        self,
-        final: str,
-        status: Status,
-        reason: str | None,
-        claims: tuple[Claim, ...],
-        edits: tuple[Edit, ...],
-        decision: Decision | None,
-    ) -> Report:
-        kind = self.tools.decomposer
-        return Report(
-            question=self.question,
-            answer=self.answer,
-            final_answer=final,
-            status=status,
-            reason=reason,
-            claims=claims,
-            references=self.references,
-            decision=decision,
-            edits=edits,
-            timings=self.trace.merged_timings(),
-            usage=self.trace.usage(),
-            models={
-                "chat": None if self.chat is None else self.chat.name,
-                "verifier": self.tools.entailer.name,
-                "decomposer": kind if isinstance(kind, str) else type(kind).__name__,
-            },
-            warnings=tuple(self.trace.warnings),
-        )
+        return score_claims(claims, self.references, self.tools.entailer, language=self.language, cache=self.windows)
 
 
-def _unscored(claim: AtomicClaim, *, failure: str | None = None, reason: str | None = None) -> ScoredClaim:
+def unscored(claim: AtomicClaim, *, failure: str | None = None, reason: str | None = None) -> ScoredClaim:
+    """Return a claim that was not put to the verifier, with why; one that is not checkable keeps its own reason."""
     if not claim.checkable:
         return ScoredClaim(claim=claim, reason=claim.reason)
     return ScoredClaim(claim=claim, failure=failure, reason=reason)

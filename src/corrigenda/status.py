@@ -14,6 +14,8 @@ def status_of(claims: Sequence[Claim], edits: Sequence[Edit]) -> tuple[Status, s
     flagged = {i for i, c in enumerate(claims) if c.verdict is Verdict.CONTRADICTED}
     checkable = [c for c in claims if c.verdict is not Verdict.NOT_CHECKABLE]
     failed = [c for c in checkable if c.verdict is Verdict.FAILED]
+    if flagged and not edits:  # correcting was not asked for
+        return Status.CONTRADICTED, f"{len(flagged)} of {len(claims)} claims are contradicted"
     if flagged:
         left = len(flagged - repaired)
         if left:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 """Version of the report's JSON form; the minor number grows when a field is added, the major when one changes."""
 
 
@@ -230,7 +230,8 @@ class Reference:
 
     text: str
     source: str
-    """`recall` for a passage recalled by the model, `context` or the file's name for one the user gave."""
+    """`recall` for a passage recalled by the model, `context` or the file's name for one the user gave,
+    `retrieved: TITLE` for one from a retriever."""
     truncated: bool = False
     """True when the model stopped at its token cap, so that the passage may end in mid-sentence."""
 
@@ -250,6 +251,40 @@ class Passage:
     def reference(self) -> Reference:
         """The passage as a reference that claims can be checked against."""
         return Reference(text=self.text, source=f"retrieved: {self.title or self.id}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RetrievedPassage:
+    """A passage that was retrieved for a claim, as the report names it."""
+
+    id: str
+    """The passage's own id in its collection."""
+    title: str | None
+    score: float
+    """The retriever's measure of how well it fits the query; comparable within one query."""
+    reference: int
+    """Index into the report's `references`, where its text is."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Retrieval:
+    """What retrieval did for one claim: what was found, and the claim's verdict before and after."""
+
+    claim: int
+    """Index into the report's `claims`."""
+    query: str
+    passages: tuple[RetrievedPassage, ...]
+    """What was found, best first; empty when nothing was."""
+    signed: float | None
+    """Signed score of the claim against these passages alone, in [-1, 1]; None where nothing was scored."""
+    decides: bool
+    """Whether one of the passages decides the claim now."""
+    before: Verdict
+    before_signed: float | None
+    after: Verdict
+    after_signed: float | None
+    reason: str | None = None
+    """Why nothing was scored, when that is so."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -337,7 +372,10 @@ class Report:
     """Why the status is what it is, when that needs saying (a failure, an abstention)."""
     claims: tuple[Claim, ...] = ()
     references: tuple[Reference, ...] = ()
+    """What claims were checked against; passages retrieved for single claims stand behind the others."""
     decision: Decision | None = None
+    retrieval: tuple[Retrieval, ...] = ()
+    """One entry per claim that passages were looked up for, in the order of the claims."""
     edits: tuple[Edit, ...] = ()
     timings: tuple[Timing, ...] = ()
     usage: Mapping[str, StageUsage] = field(default_factory=dict)

@@ -4,11 +4,14 @@
 |---|---|---|
 | `openai:MODEL` | `chat_openai.OpenAIChat` | nothing more |
 | `local:NAME-OR-FILE` | `chat_local.LocalChat` | the extra `embedded` |
+| none (the method `dola` loads it) | `chat_dola.DolaChat` | the extra `dola` |
 | `scripted:FILE` (chat) | `chat_scripted.ScriptedChat` | nothing more |
 | `chat` or `chat:LLM` | `nli_chat.ChatEntailer` | what its chat model needs |
 | `onnx:DIR-OR-ID` | `nli_onnx.OnnxEntailer` | the extra `onnx` |
 | `transformers:DIR-OR-ID` | `nli_transformers.TransformersEntailer` | the extra `transformers` |
 | `scripted:FILE` (verifier) | `nli_scripted.ScriptedEntailer` | nothing more |
+| the folder of an index | `retrieve_bm25.Bm25Retriever` | the extra `retrieval` |
+| a small file of passages | `retrieve_memory.MemoryRetriever` | nothing more |
 
 To add one: write its module, add a line to `_TABLE`, and add it to its port's suite in `tests/conformance`.
 """
@@ -33,11 +36,14 @@ class _Backend(NamedTuple):
 _TABLE: Mapping[str, _Backend] = {
     "chat openai": _Backend("chat_openai", "OpenAIChat"),
     "chat local": _Backend("chat_local", "LocalChat", ("xllamacpp",), "embedded"),
+    "chat dola": _Backend("chat_dola", "DolaChat", ("torch", "transformers"), "dola"),
     "chat scripted": _Backend("chat_scripted", "ScriptedChat"),
     "nli chat": _Backend("nli_chat", "ChatEntailer"),
     "nli onnx": _Backend("nli_onnx", "OnnxEntailer", ("onnxruntime", "tokenizers", "numpy"), "onnx"),
     "nli transformers": _Backend("nli_transformers", "TransformersEntailer", ("torch", "transformers"), "transformers"),
     "nli scripted": _Backend("nli_scripted", "ScriptedEntailer"),
+    "retrieve bm25": _Backend("retrieve_bm25", "Bm25Retriever", ("tantivy",), "retrieval"),
+    "retrieve memory": _Backend("retrieve_memory", "MemoryRetriever"),
 }
 
 

@@ -25,8 +25,9 @@ from corrigenda.text import fit_rewrite, removal_spans
 from corrigenda.types import AtomicClaim, ChatRequest, Claim, Completion, Edit, Message, Sentence, Span, Verdict
 
 Unrepaired = Literal["keep", "hedge", "remove"]
-Recheck = Callable[[Sequence[str]], Awaitable[Sequence[Scored]]]
-"""Scores hypotheses against the report's references, with the report's verifier."""
+Recheck = Callable[[Sequence[tuple["Flagged", str]]], Awaitable[Sequence[Scored]]]
+"""Scores hypotheses, each with the sentence whose rewrite states it, against the references that decided that
+sentence's claims, with the report's verifier."""
 Split = Callable[[Sentence, str], Sequence[AtomicClaim]]
 """Splits the rewrite of a sentence into claims that stand alone in that sentence's place, without a model."""
 
@@ -99,7 +100,8 @@ async def correct(
         _to_check(split(f.sentence, p.after), f, claims) if p.accepted and p.after is not None else []
         for f, p in zip(flagged, proposals, strict=True)
     ]
-    scored = await recheck([text for texts in stated for text in texts]) if any(stated) else []
+    asked = [(f, text) for f, texts in zip(flagged, stated, strict=True) for text in texts]
+    scored = await recheck(asked) if asked else []
     edits = []
     position = 0
     for proposal, texts in zip(proposals, stated, strict=True):

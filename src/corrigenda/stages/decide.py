@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from corrigenda.policies import Decided, Policy
+from corrigenda.policies import TOLERANCE, Decided, Fixed, Policy
 from corrigenda.stages.entail import ScoredClaim
-from corrigenda.types import Claim, Evidence, Verdict
+from corrigenda.types import Claim, Decision, Evidence, Verdict
 
 _REASONS: Mapping[Verdict, str] = {
-    Verdict.SUPPORTED: "the reference entails it",
-    Verdict.CONTRADICTED: "the reference contradicts it",
+    Verdict.SUPPORTED: "entails it",
+    Verdict.CONTRADICTED: "contradicts it",
 }
+REFERENCE = "the reference"
+PASSAGE = "a retrieved passage"
 
 
 Explain = Callable[[Evidence, str], str | None]
@@ -30,10 +32,30 @@ def decide(
     judged = [s for s in scored if s.scores is not None or s.failure is not None]
     decided = policy.decide([s.signed for s in judged])
     verdicts = {id(s): verdict for s, verdict in zip(judged, decided.verdicts, strict=True)}
-    return tuple(_claim(s, verdicts.get(id(s)), explain) for s in scored), decided
+    return tuple(as_claim(s, verdicts.get(id(s)), explain) for s in scored), decided
 
 
-def _claim(scored: ScoredClaim, verdict: Verdict | None, explain: Explain | None) -> Claim:
+def verdict_at(score: float, decision: Decision, policy: Policy) -> Verdict:
+    """Return the verdict on one more signed score under the threshold of a decision that stands already.
+
+    A policy whose threshold depends on the scores isn't asked to set another one; one whose threshold doesn't
+    (`fixed`, `conformal`) decides as it would have. Raises what a policy of the caller's own raises.
+    """
+    alone = policy.decide([score])
+    if decision.tau is None or alone.decision.tau == decision.tau:
+        return alone.verdicts[0]
+    if decision.tau > 1 + TOLERANCE:
+        return Verdict.UNVERIFIED
+    return Fixed(threshold=min(max(decision.tau, 0.0), 1.0)).decide([score]).verdicts[0]
+
+
+def as_claim(
+    scored: ScoredClaim, verdict: Verdict | None, explain: Explain | None = None, by: str = REFERENCE
+) -> Claim:
+    """Return a claim with its verdict for the report; `by` names in words what decided it.
+
+    A `verdict` of None: the claim was not decided on, and is `unverified` or `not_checkable`.
+    """
     claim = scored.claim
     if verdict is None:
         verdict = Verdict.UNVERIFIED if claim.checkable else Verdict.NOT_CHECKABLE
@@ -42,7 +64,7 @@ def _claim(scored: ScoredClaim, verdict: Verdict | None, explain: Explain | None
         span=claim.span,
         sentence=claim.sentence,
         verdict=verdict,
-        reason=scored.failure or scored.reason if scored.scores is None else _reason(scored, verdict, explain),
+        reason=scored.failure or scored.reason if scored.scores is None else _reason(scored, verdict, explain, by),
         scores=scored.scores,
         signed=scored.signed,
         evidence=scored.evidence,
@@ -50,16 +72,16 @@ def _claim(scored: ScoredClaim, verdict: Verdict | None, explain: Explain | None
     )
 
 
-def _reason(scored: ScoredClaim, verdict: Verdict, explain: Explain | None) -> str:
+def _reason(scored: ScoredClaim, verdict: Verdict, explain: Explain | None, by: str) -> str:
     assert scored.scores is not None
     assert scored.evidence is not None
     special = explain(scored.evidence, scored.claim.text) if explain is not None else None
     if verdict is Verdict.UNVERIFIED:
         if scored.scores.label == "neutral":
-            base = "the reference neither entails nor contradicts it"
+            base = f"{by} neither entails nor contradicts it"
         else:
             base = f"{scored.scores.label} of {abs(scored.scores.signed):.3f} does not reach the threshold"
     else:
-        base = _REASONS[verdict]
+        base = f"{by} {_REASONS[verdict]}"
     extra = [text for text in (special, scored.reason) if text]
     return f"{base} ({'; '.join(extra)})" if extra else base
