@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol
 
+from corrigenda.policies import Policy
 from corrigenda.ports import ChatModel, Entailer, Retriever
 from corrigenda.prompts import Prompts
 from corrigenda.types import Reference, Report, Span, Verdict
@@ -108,6 +109,8 @@ class Kit:
     """Options for `policies.make_policy` (k, floor, ceiling, threshold, alpha), from the settings or the verifier."""
     policy: str = "bounded"
     """The settings' policy, a name of `policies.POLICIES`."""
+    fitted: Policy | None = None
+    """The policy of a policy file, where the settings name one: it decides wherever the settings' policy would."""
 
 
 NeededInput = Literal["question", "answer", "contexts", "chat", "retriever"]
