@@ -23,7 +23,7 @@ fast: $(VENV)/.dev
 
 # The pure core that decides and edits is covered branch by branch.
 coverage: $(VENV)/.dev
-	$(BIN)/python -m pytest -q tests/test_policies.py tests/test_text.py tests/test_sentences.py tests/test_sentences_stream.py tests/test_pipeline.py tests/test_ask.py \
+	$(BIN)/python -m pytest -q tests/test_policies.py tests/test_text.py tests/test_sentences.py tests/test_sentences_stream.py tests/test_pipeline.py tests/test_ask.py tests/test_lookup.py tests/stages/test_retrieve.py \
 		--cov=corrigenda.policies --cov=corrigenda.text --cov=corrigenda.sentences \
 		--cov=corrigenda.stages.reassemble --cov=corrigenda.stages.decide \
 		--cov-branch --cov-report=term-missing --cov-fail-under=100
@@ -45,6 +45,7 @@ bench: $(VENV)/.dev
 
 help-docs: $(VENV)/.dev
 	$(BIN)/python -m tests.help_docs
+	$(BIN)/python -m tests.methods_docs
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist build
@@ -60,5 +61,5 @@ $(VENV)/.embedded: $(VENV)/bin/python pyproject.toml
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --requirement requirements-dev.txt
-	$(BIN)/python -m pip install --quiet --editable ".[embedded,onnx,transformers,eval]" --group dev
+	$(BIN)/python -m pip install --quiet --editable ".[embedded,onnx,transformers,dola,eval,retrieval]" --group dev
 	touch $@ $(VENV)/.embedded

@@ -81,3 +81,12 @@ def shared_cases() -> dict[str, dict[str, Any]]:
         pytest.skip("the folder of shared cases is not beside the project")
     cases = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
     return {case["id"]: case for case in cases}
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of published data sets that is kept beside the project; the test is skipped without it."""
+    path = Path(__file__).parents[2] / "shared" / "data"
+    if not path.is_dir():
+        pytest.skip("the folder of published data sets is not beside the project")
+    return path

@@ -142,6 +142,15 @@ def test_a_found_file_names_no_file_to_write_to(tmp_path: Path) -> None:
     assert load({}, config_file=str(found), environ={}).settings.script_log == "/home/me/.bashrc"
 
 
+def test_a_variable_that_sets_nothing_is_warned_about_without_its_value(tmp_path: Path) -> None:
+    env = {"CORRIGENDA_POLCIY": "hush", "CORRIGENDA_EVAL_SEED": "hush", "CORRIGENDA_CONFIG": "", "CORRIGENDA_X": ""}
+    assert load({}, environ=env | {"OTHER": "1"}, cwd=tmp_path).warnings == (
+        "the environment variable CORRIGENDA_EVAL_SEED sets nothing; the nearest that does is CORRIGENDA_SEED",
+        "the environment variable CORRIGENDA_POLCIY sets nothing; the nearest that does is CORRIGENDA_POLICY",
+    )
+    assert load({}, environ={"CORRIGENDA_POLICY": "paper"}, cwd=tmp_path).warnings == ()
+
+
 def test_secrets_are_not_shown(tmp_path: Path) -> None:
     env = {
         "OPENAI_API_KEY": "sk-secret",

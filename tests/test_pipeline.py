@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from corrigenda import Corrigenda, Settings, Status
+from corrigenda import Corrigenda, Settings, Status, pipeline
+from corrigenda.backends.chat_scripted import ScriptedChat
+from corrigenda.backends.nli_scripted import ScriptedEntailer
 from corrigenda.errors import InputError
+from corrigenda.pipeline import Options, Tools
+from corrigenda.policies import Bounded
+from corrigenda.stages.correct import Unrepaired
 from corrigenda.stages.reassemble import reassemble
-from corrigenda.types import Entailment, Pair, PairFailure, Span
+from corrigenda.types import Entailment, Pair, PairFailure, Reference, Span
 from tests.scripted import (
     CONTRADICT,
     ENTAIL,
@@ -153,6 +159,21 @@ def test_what_happens_to_the_unrepaired_is_the_users_choice(unrepaired: str, fin
 )
 def test_removal_leaves_no_gap(answer: str, final: str) -> None:
     assert check(answer, unrepaired="remove").final_answer == final
+
+
+@pytest.mark.parametrize("unrepaired", ["keep", "hedge", "remove"])
+def test_without_correcting_nothing_is_rewritten_hedged_or_removed(unrepaired: Unrepaired) -> None:
+    chat = ScriptedChat({"rules": [REWRITE]})
+    tools = Tools(
+        chat=chat, entailer=ScriptedEntailer({"rules": FIVE_HILLS}), policy=Bounded(), decomposer="deterministic"
+    )
+    options = Options(correct=False, unrepaired=unrepaired)
+    context = [Reference(text="Rome stands on seven hills.", source="context")]
+    report = asyncio.run(pipeline.check("Rome has 5 hills. It is in Italy.", tools, options, references=context))
+    assert (report.final_answer, report.edits, chat.requests) == (report.answer, (), [])
+    assert (report.status, verdicts(report)) == (Status.CONTRADICTED, [C, S])
+    assert report.reason == "1 of 2 claims are contradicted"
+    assert "correct" not in {t.stage for t in report.timings}
 
 
 @pytest.mark.parametrize("context", ["", "  \n", [], [""], None])

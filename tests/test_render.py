@@ -10,7 +10,16 @@ from rich.console import Console
 
 from corrigenda.render import render
 from corrigenda.terminal import ascii_json, one_line, safe, safe_json, without_credentials
-from corrigenda.types import Decision, Reference, Report, Status, Timing
+from corrigenda.types import (
+    Decision,
+    Reference,
+    Report,
+    Retrieval,
+    RetrievedPassage,
+    Status,
+    Timing,
+    Verdict,
+)
 
 EVIL = "\x1b]0;owned\x07\x9b2J\x7f\u202e\u2066\u2028\ud800"
 SEEN = r"\x1b]0;owned\x07\x9b2J\x7f\u202e\u2066\u2028\ud800"
@@ -62,6 +71,20 @@ def test_every_text_of_a_report_is_harmless() -> None:
         reason=f"R {EVIL}",
         references=(Reference(text=f"T {EVIL}.", source=f"S {EVIL}"),),
         decision=Decision(policy=f"P {EVIL}", k=0.7, mu=None, sigma=None, tau=0.5),
+        retrieval=(
+            Retrieval(
+                claim=0,
+                query="x",
+                passages=(RetrievedPassage(id="x", title=f"I {EVIL}", score=1.0, reference=0),),
+                signed=None,
+                decides=False,
+                before=Verdict.UNVERIFIED,
+                before_signed=None,
+                after=Verdict.UNVERIFIED,
+                after_signed=None,
+                reason=f"E {EVIL}",
+            ),
+        ),
         timings=(Timing(stage=f"stage {EVIL}", start_s=0.0, end_s=1.0),),
         warnings=(f"W {EVIL}",),
     )
@@ -70,4 +93,5 @@ def test_every_text_of_a_report_is_harmless() -> None:
     text = page.getvalue()
     assert [f"{c} {SEEN}" in text for c in "QAFRTSPW"] == [True] * 8
     assert f"stage {SEEN}" in text
+    assert ("reference 1 (I \\x1b]0;owned" in text, "; E \\x1b]0;owned" in text) == (True, True)
     assert not set(EVIL) - set("]0;owned2J") & set(text)

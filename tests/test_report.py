@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +22,8 @@ from corrigenda.types import (
     Evidence,
     Reference,
     Report,
+    Retrieval,
+    RetrievedPassage,
     Span,
     StageUsage,
     Status,
@@ -50,8 +53,24 @@ FULL = Report(
         ),
         Claim(text="Lovely!", span=None, sentence=1, verdict=Verdict.NOT_CHECKABLE, reason="opinion"),
     ),
-    references=(Reference(text="Rome stands on seven hills.", source="recall", truncated=True),),
+    references=(
+        Reference(text="Rome stands on seven hills.", source="recall", truncated=True),
+        Reference(text="The hills of Rome are seven.", source="retrieved: Rome"),
+    ),
     decision=Decision(policy="bounded", k=0.7, mu=-0.97, sigma=0.0, tau=0.5, tau_raw=-0.97, floor=0.5, ceiling=0.9),
+    retrieval=(
+        Retrieval(
+            claim=0,
+            query="Rome has 5 hills. How many hills has Rome? 🏛",
+            passages=(RetrievedPassage(id="rome#1", title=None, score=2.5, reference=1),),
+            signed=0.0,
+            decides=False,
+            before=Verdict.CONTRADICTED,
+            before_signed=-0.97,
+            after=Verdict.CONTRADICTED,
+            after_signed=-0.97,
+        ),
+    ),
     edits=(
         Edit(
             span=Span(0, 17),
@@ -74,7 +93,7 @@ VALIDATOR = Draft202012Validator(json_schema())
 
 def test_the_json_form_is_as_documented() -> None:
     data = to_dict(FULL)
-    assert data["schema"] == "1.0"
+    assert data["schema"] == "1.1"
     assert data["claims"][0] == {
         "text": "Rome has 5 hills.",
         "span": [0, 17],
@@ -94,6 +113,20 @@ def test_the_json_form_is_as_documented() -> None:
     assert data["claims"][1]["span"] is None
     assert data["usage"] == {"generate": {"calls": 1, "prompt_tokens": None, "completion_tokens": 7}}
     assert data["edits"][0]["kind"] == "rewrite"
+    assert data["retrieval"] == [
+        {
+            "claim": 0,
+            "query": "Rome has 5 hills. How many hills has Rome? 🏛",
+            "passages": [{"id": "rome#1", "title": None, "score": 2.5, "reference": 1}],
+            "signed": 0.0,
+            "decides": False,
+            "before": "contradicted",
+            "before_signed": -0.97,
+            "after": "contradicted",
+            "after_signed": -0.97,
+            "reason": None,
+        }
+    ]
 
 
 @pytest.mark.parametrize("report", [FULL, EMPTY], ids=["full", "empty"])
@@ -121,7 +154,7 @@ def test_rounded_probabilities_are_read_back(raw: list[float]) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"schema": "2.0"}, r"this report has schema '2\.0'; this version of corrigenda reads 1\.0"),
+        ({"schema": "2.0"}, r"this report has schema '2\.0'; this version of corrigenda reads 1\.1"),
         ({"schema": None}, "this report has schema None"),
         ({"status": "fine"}, "not a corrigenda report: 'fine' is not a valid Status"),
         ({"answer": 5}, "not a corrigenda report: expected str, got 5"),
@@ -133,6 +166,12 @@ def test_rounded_probabilities_are_read_back(raw: list[float]) -> None:
 def test_what_is_no_report_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         from_dict(to_dict(FULL) | change)
+
+
+def test_a_report_of_an_earlier_minor_version_is_read() -> None:
+    old = {name: value for name, value in to_dict(FULL).items() if name != "retrieval"} | {"schema": "1.0"}
+    assert from_dict(old) == replace(FULL, retrieval=(), schema="1.0")
+    assert list(VALIDATOR.iter_errors(old)) == []
 
 
 def test_unknown_fields_of_a_later_minor_version_are_ignored() -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from corrigenda.api import Context, Corrigenda
     from corrigenda.errors import BackendError, ConfigError, CorrigendaError, InputError, MissingExtra, ModelError
     from corrigenda.policies import Bounded, Conformal, Fixed, Paper, Policy
-    from corrigenda.ports import ChatModel, Entailer, LabelScorer
+    from corrigenda.ports import ChatModel, Entailer, LabelScorer, Retriever
     from corrigenda.prompts import Prompts
     from corrigenda.report import from_dict, json_schema, to_dict, to_json
     from corrigenda.settings import Settings
@@ -35,8 +35,11 @@ if TYPE_CHECKING:
         Message,
         Pair,
         PairFailure,
+        Passage,
         Reference,
         Report,
+        Retrieval,
+        RetrievedPassage,
         Sentence,
         Span,
         StageUsage,
@@ -52,7 +55,7 @@ _HOMES = {
     "settings": ("Settings",),
     "errors": ("BackendError", "ConfigError", "CorrigendaError", "InputError", "MissingExtra", "ModelError"),
     "policies": ("Bounded", "Conformal", "Fixed", "Paper", "Policy"),
-    "ports": ("ChatModel", "Entailer", "LabelScorer"),
+    "ports": ("ChatModel", "Entailer", "LabelScorer", "Retriever"),
     "prompts": ("Prompts",),
     "report": ("from_dict", "json_schema", "to_dict", "to_json"),
     "types": (
@@ -68,8 +71,11 @@ _HOMES = {
         "Message",
         "Pair",
         "PairFailure",
+        "Passage",
         "Reference",
         "Report",
+        "Retrieval",
+        "RetrievedPassage",
         "Sentence",
         "Span",
         "StageUsage",
@@ -109,10 +115,14 @@ __all__ = [
     "Pair",
     "PairFailure",
     "Paper",
+    "Passage",
     "Policy",
     "Prompts",
     "Reference",
     "Report",
+    "Retrieval",
+    "RetrievedPassage",
+    "Retriever",
     "Sentence",
     "Settings",
     "Span",

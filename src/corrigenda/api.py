@@ -22,7 +22,7 @@ from corrigenda.errors import CorrigendaError
 from corrigenda.loading import Loader
 from corrigenda.pipeline import Options, Tools, ask, check
 from corrigenda.policies import Policy
-from corrigenda.ports import ChatModel, Entailer
+from corrigenda.ports import ChatModel, Entailer, Retriever
 from corrigenda.progress import Progress
 from corrigenda.settings import Settings
 from corrigenda.stages.decompose import Decomposer
@@ -38,9 +38,9 @@ class Corrigenda:
     """Checks answers claim by claim and rewrites only what is contradicted.
 
     Every keyword of `Settings` can be given, with the same strings as the command line's flags; `llm`, `nli`,
-    `decomposer` and `policy` also take objects that satisfy the ports. What is not given comes from the
-    environment and `corrigenda.toml`, as for the command line, unless `settings` is given: then those are the
-    base and nothing else is read.
+    `decomposer` and `policy` also take objects that satisfy the ports, and `retriever` is one in place of the index
+    that `retrieve` names. What is not given comes from the environment and `corrigenda.toml`, as for the command
+    line, unless `settings` is given: then those are the base and nothing else is read.
 
     Models are loaded on first use. Objects that the caller passes are used as they are, never changed, and
     never closed. One object serves many concurrent reports in one event loop; use `async with`, `aclose` or
@@ -56,6 +56,7 @@ class Corrigenda:
         nli: str | Entailer | None = None,
         decomposer: str | Decomposer | None = None,
         policy: str | Policy | None = None,
+        retriever: Retriever | None = None,
         settings: Settings | None = None,
         progress: Callable[[int, int, str], None] | None = None,
         **overrides: Any,
@@ -79,6 +80,7 @@ class Corrigenda:
             entailer=None if isinstance(nli, str) else nli,
             policy=None if isinstance(policy, str) else policy,
             decomposer=None if isinstance(decomposer, str) else decomposer,
+            retriever=retriever,
             progress=progress or Progress().download,
         )
         self._runner: _Runner | None = None
@@ -169,6 +171,7 @@ class Corrigenda:
             max_answer_tokens=s.max_answer_tokens,
             max_reference_tokens=s.max_reference_tokens,
             seed=s.seed,
+            retrieve_k=s.retrieve_k,
             on_stage=on_stage,
         )
 

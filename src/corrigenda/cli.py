@@ -85,7 +85,10 @@ def parser() -> argparse.ArgumentParser:
     benches = bench.add_subparsers(dest="what", metavar="WHAT", required=True)
     _add_own_command(benches, "latency", "what ask adds to the bare answer; --help says more")
     _add_own_command(benches, "nli", "pairs per second of the verifiers; --help says more")
+    _add_own_command(commands, "calibrate", "fit a decision policy to labelled claims; --help says more")
+    _add_own_command(commands, "eval", "compare methods over a data set with gold labels; --help says more")
     _add_own_command(commands, "calibrate-nli", "refit the chat verifier's calibration; --help says more")
+    _add_own_command(commands, "index", "build, describe or search an index of passages; --help says more")
     return top
 
 
@@ -272,9 +275,27 @@ def _bench(arguments: argparse.Namespace) -> int:
 
 
 def _calibrate(arguments: argparse.Namespace) -> int:
+    from corrigenda.calibrate import main as calibrate  # noqa: PLC0415
+
+    return calibrate(arguments.rest)
+
+
+def _eval(arguments: argparse.Namespace) -> int:
+    from corrigenda.evals.command import main as evaluate  # noqa: PLC0415
+
+    return evaluate(arguments.rest)
+
+
+def _calibrate_nli(arguments: argparse.Namespace) -> int:
     from corrigenda.calibrate_nli import main as calibrate  # noqa: PLC0415
 
     return calibrate(arguments.rest)
+
+
+def _index(arguments: argparse.Namespace) -> int:
+    from corrigenda.index_command import main as index  # noqa: PLC0415
+
+    return index(arguments.rest)
 
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
@@ -284,7 +305,10 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "config": _config,
     "schema": _schema,
     "bench": _bench,
-    "calibrate-nli": _calibrate,
+    "calibrate": _calibrate,
+    "eval": _eval,
+    "calibrate-nli": _calibrate_nli,
+    "index": _index,
 }
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ Keys are never put into a report, an error or the output of `corrigenda config`.
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import tomllib
@@ -25,7 +26,17 @@ from pathlib import Path
 from typing import Any
 
 from corrigenda.errors import ConfigError
-from corrigenda.settings import ADDRESSES, KINDS, KINDS_OF, SECRETS, Settings, told
+from corrigenda.settings import (
+    ADDRESSES,
+    KINDS,
+    KINDS_OF,
+    POLICY_OPTIONS,
+    SECRETS,
+    Settings,
+    is_policy_file,
+    refuse_beside_file,
+    told,
+)
 from corrigenda.terminal import without_credentials
 
 FILE_NAME = "corrigenda.toml"
@@ -47,11 +58,13 @@ class Sourced:
     """Setting name → `default`, `flag`, `environment CORRIGENDA_…` or the file's path."""
     held_back: Mapping[str, str] = field(default_factory=dict)
     """Secret's name → why it is not used: its address is named only by a file found in the working folder."""
+    unknown: tuple[str, ...] = ()
+    """A warning for each environment variable that looks like one of ours and is none."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the user should be told."""
-        return tuple(self.held_back.values())
+        return (*self.held_back.values(), *self.unknown)
 
 
 def load(
@@ -88,7 +101,7 @@ def load(
     sources |= {name: given[-1][0] for name, given in found.items() if given}
     values = {name: [_converted(name, v, _place(name, place)) for place, v in given] for name, given in found.items()}
     settings = _settings({name: given[-1] for name, given in values.items() if given}, sources)
-    return Sourced(settings=settings, sources=sources, held_back=held_back)
+    return Sourced(settings=settings, sources=sources, held_back=held_back, unknown=_unknown_variables(env))
 
 
 def override(settings: Settings, **values: Any) -> Settings:
@@ -143,6 +156,18 @@ def _hold_back(found: dict[str, list[tuple[str, Any]]], project: Path | None) ->
     return held
 
 
+def _unknown_variables(env: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a warning for each variable that begins as ours do and names no setting. No value is shown."""
+    known = [f"CORRIGENDA_{f.name.upper()}" for f in fields(Settings)] + ["CORRIGENDA_CONFIG"]
+    warnings = []
+    for name in sorted(name for name, value in env.items() if name.startswith("CORRIGENDA_") and value):
+        if name in known:
+            continue
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0)[0]
+        warnings.append(f"the environment variable {name} sets nothing; the nearest that does is {near}")
+    return tuple(warnings)
+
+
 def _place(name: str, source: str) -> str:
     return f"flag --{name.replace('_', '-')}" if source == "flag" else source
 
@@ -150,7 +175,10 @@ def _place(name: str, source: str) -> str:
 def _settings(values: Mapping[str, Any], sources: Mapping[str, str]) -> Settings:
     """Return the settings. Raises ConfigError that says where the wrong value stands."""
     try:
-        return Settings(**values)
+        settings = Settings(**values)
+        if is_policy_file(settings.policy):  # also an option that is given with its default value
+            refuse_beside_file(settings.policy, [name for name in POLICY_OPTIONS if name in values])
+        return settings
     except ConfigError as exc:
         named = re.search(rf"\b({'|'.join(sources)})\b", str(exc))  # every message begins with the setting's name
         if named is None or sources[named[1]] == "default":

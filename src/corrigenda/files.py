@@ -17,7 +17,7 @@ MAX_BYTES = 5_000_000
 
 
 class OutputFailed(CorrigendaError):
-    """Standard output takes nothing more: a full disk, a closed stream."""
+    """What was to be written cannot be: a full disk, a closed stream, a folder that may not be written to."""
 
 
 def read_text(path: str, what: str) -> str:
@@ -56,6 +56,29 @@ def _bytes_of(path: str, what: str) -> bytes:
     except (OSError, ValueError) as exc:
         reason = getattr(exc, "strerror", None) or exc
         raise InputError(f"{what} {path!r} cannot be read: {reason}; give the path of a text file") from exc
+
+
+def save(path: Path, text: str, what: str) -> None:
+    """Write a file in one go, as UTF-8: whatever happens meanwhile, there is the old one or the whole new one.
+
+    `what` names the file's role in messages. Folders that are missing are made. Raises OutputFailed when it cannot
+    be written (a full disk, a folder that may not be written to).
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except (OSError, ValueError) as exc:
+        with suppress(OSError, ValueError):
+            part.unlink(missing_ok=True)
+        reason = getattr(exc, "strerror", None) or exc
+        raise OutputFailed(
+            f"{what} {str(path)!r} cannot be written: {reason}; make room, or name another place"
+        ) from exc
 
 
 class Page(io.StringIO):

@@ -23,7 +23,8 @@ class Flag(NamedTuple):
 FLAGS = (
     Flag("llm", "SPEC", "chat model: local:NAME-OR-FILE.gguf, openai:MODEL, scripted:FILE or none"),
     Flag("nli", "SPEC", "verifier: chat, chat:LLM, onnx:DIR-OR-ID, transformers:DIR-OR-ID or scripted:FILE"),
-    Flag("policy", "NAME", "paper, fixed, bounded or conformal"),
+    Flag("nli-calibration", "FILE", "constants for the verifier chat, as calibrate-nli --out writes them"),
+    Flag("policy", "NAME-OR-FILE", "paper, fixed, bounded or conformal; or a file.json that calibrate wrote"),
     Flag("k", "K", "sensitivity of the threshold µ + kσ"),
     Flag("threshold", "T", "threshold of the policies fixed and conformal, 0 to 1"),
     Flag("floor", "T", "lower bound of the threshold under bounded"),
@@ -34,6 +35,8 @@ FLAGS = (
     Flag("timeout", "SECONDS", "limit for the whole report; what is left then is unverified"),
     Flag("references", "N", "how many independent references are recalled"),
     Flag("unrepaired", "WHAT", "keep, hedge or remove what no rewrite repairs"),
+    Flag("retrieve", "DIR", "index of passages to look claims up in that the reference leaves in doubt"),
+    Flag("retrieve-k", "N", "passages per claim that is looked up, 1 to 20"),
     Flag("numbers", "WHEN", "deterministic check of numbers, units and dates: on, off or auto"),
     Flag("temperature", "T", "sampling temperature of the answer"),
     Flag("top-p", "P", "nucleus of the answer"),
@@ -48,19 +51,24 @@ FLAGS = (
     Flag("models-dir", "DIR", "where model files are kept"),
 )
 
+EVAL_FLAGS = (
+    Flag("judge", "SPEC", "what decides correctness: nli:VERIFIER, chat:LLM, nli or chat (the run's own), or lexical"),
+)
+"""Flags of settings that only an evaluation has use for."""
+
 
 def add_settings(target: argparse.ArgumentParser, names: Sequence[str] | None = None) -> None:
-    """Add the flags called `names` (all of them without any), and --config."""
+    """Add the flags called `names` (without any, all but those of an evaluation alone), and --config."""
     target.add_argument("--config", metavar="FILE", help="configuration file (default: ./corrigenda.toml)")
     group = target.add_argument_group("settings")
-    for flag in FLAGS:
-        if names is None or flag.name in names:
+    for flag in (*FLAGS, *EVAL_FLAGS):
+        if flag.name in names if names is not None else flag in FLAGS:
             group.add_argument(f"--{flag.name}", metavar=flag.metavar, help=flag.help)
 
 
 def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the settings that were given as flags; None for one that was not."""
-    names = [flag.name.replace("-", "_") for flag in FLAGS]
+    names = [flag.name.replace("-", "_") for flag in (*FLAGS, *EVAL_FLAGS)]
     return {name: getattr(arguments, name, None) for name in names}
 
 

@@ -6,17 +6,21 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from typing import Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
-from corrigenda import backends
+from corrigenda import backends, policy_files
 from corrigenda.errors import ConfigError
 from corrigenda.pipeline import Tools
 from corrigenda.policies import Policy, make_policy
-from corrigenda.ports import ChatModel, Entailer, LabelScorer
+from corrigenda.ports import ChatModel, Entailer, LabelScorer, Retriever
 from corrigenda.prompts import load_file
-from corrigenda.settings import EMBEDDED_MODEL, Settings
+from corrigenda.settings import EMBEDDED_MODEL, Settings, is_policy_file
 from corrigenda.stages.decompose import Decomposer
 from corrigenda.types import ChatRequest, Completion, Delta
+
+if TYPE_CHECKING:
+    from corrigenda.backends.nli_chat_scheme import Calibration
 
 Progress = Callable[[int, int, str], None]
 
@@ -32,26 +36,41 @@ class Loader:
         entailer: Entailer | None = None,
         policy: Policy | None = None,
         decomposer: Decomposer | None = None,
+        retriever: Retriever | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """Keep what was given; nothing is loaded until `tools` is awaited."""
+        """Keep what was given and read the small files that are named; no model is loaded until `tools` is awaited.
+
+        Raises ConfigError when one of those files cannot be read or is malformed.
+        """
         self._settings = settings
         self._progress = progress
         self._policy = policy
+        self._policy_file = None
+        if policy is None and is_policy_file(settings.policy):
+            self._policy_file = policy_files.read(settings.policy)
+        self._calibrations = None
+        if entailer is None and settings.nli_calibration is not None:
+            self._calibrations = _calibrations(settings.nli_calibration)
         self._decomposer = decomposer
         self._prompts = None if settings.prompts is None else load_file(settings.prompts)
-        self._own: dict[str, ChatModel | Entailer] = {}
+        self._own: dict[str, ChatModel | Entailer | Retriever] = {}
         self._chats: dict[str, ChatModel] = {}
         self._given_chat = chat
         self._given_entailer = entailer
         self._entailer = entailer
+        self._given_retriever = retriever
+        self._retriever = retriever
         self._lock = threading.RLock()
 
     async def tools(self, *, chat: bool) -> Tools:
         """Return the tools; with `chat`, the chat model is loaded now, else when it is first called.
 
-        Raises ConfigError (MissingExtra among them) or ModelError when something cannot be loaded.
+        Raises ConfigError (MissingExtra among them) or ModelError when something cannot be loaded, and InputError
+        when the index to retrieve from cannot be opened.
         """
+        if self._retriever is None and self._settings.retrieve is not None:
+            await asyncio.to_thread(self._open_retriever, self._settings.retrieve)
         # In a thread, under a lock of threads: loading takes seconds, and callers may be in several event loops.
         entailer, model = self._entailer, self._chat()
         if entailer is None or (chat and isinstance(model, LazyChat) and not model.loaded):
@@ -63,7 +82,15 @@ class Loader:
             decomposer=self._decomposer or self._settings.decomposer,
             prompts=self._prompts,
             explain=getattr(entailer, "explain", None),
+            retriever=self._retriever,
         )
+
+    def _open_retriever(self, path: str) -> None:
+        from corrigenda.retrieval.opening import open_retriever  # noqa: PLC0415  # only where it is used
+
+        with self._lock:
+            if self._retriever is None:
+                self._retriever = self._own["retriever"] = open_retriever(path)
 
     def _load(self, model: ChatModel | None) -> Entailer:
         with self._lock:
@@ -80,6 +107,7 @@ class Loader:
         self._own.clear()
         self._chats.clear()
         self._entailer = self._given_entailer
+        self._retriever = self._given_retriever
 
     def _chat(self) -> ChatModel | None:
         if self._given_chat is not None:
@@ -157,19 +185,40 @@ class Loader:
                 f"nli 'chat' needs a chat model that reports log-probabilities; {chat.name!r} does not; "
                 "choose another verifier with nli (onnx:…, transformers:…, chat:local:…)"
             )
-        return cast(Entailer, backends.load("nli chat", chat))
+        calibration = None
+        if self._calibrations is not None:
+            from corrigenda.backends.nli_chat_scheme import choose  # noqa: PLC0415  # only where it is used
+
+            calibration = choose(self._calibrations, chat.name, str(self._settings.nli_calibration))
+        return cast(Entailer, backends.load("nli chat", chat, calibration=calibration))
 
     def _make_policy(self, entailer: Entailer) -> Policy:
-        s = self._settings
-        bounds = getattr(entailer, "bounds", None) or (None, None)
-        return make_policy(
-            s.policy,
-            k=s.k,
-            threshold=s.threshold,
-            floor=s.floor if s.floor is not None else bounds[0],
-            ceiling=s.ceiling if s.ceiling is not None else bounds[1],
-            alpha=s.alpha,
-        )
+        if self._policy_file is not None:
+            return policy_files.for_verifier(self._policy_file, entailer.name)
+        return make_policy(self._settings.policy, **policy_options(self._settings, entailer))
+
+
+def policy_options(settings: Settings, entailer: Entailer) -> dict[str, float]:
+    """Return the options for `policies.make_policy`: the settings', and the verifier's own floor and ceiling.
+
+    Those that are not set are left out. A policy file fixes its own; then these serve the other policies.
+    """
+    floor, ceiling = getattr(entailer, "bounds", None) or (None, None)
+    options = {
+        "k": settings.k,
+        "threshold": settings.threshold,
+        "floor": settings.floor if settings.floor is not None else floor,
+        "ceiling": settings.ceiling if settings.ceiling is not None else ceiling,
+        "alpha": settings.alpha,
+    }
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _calibrations(path: str) -> tuple[Calibration, ...]:
+    """Read a calibration file of the chat verifier. Raises ConfigError."""
+    from corrigenda.backends.nli_chat_scheme import load_calibration  # noqa: PLC0415  # only where it is used
+
+    return load_calibration(Path(path))
 
 
 def _check_early(spec: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -26,8 +26,11 @@ class Settings:
     nli: str = "chat"
     """Verifier: `chat` (the embedded chat model read by log-probabilities; `chat:LLM` for another), `onnx:DIR-OR-ID`,
     `transformers:DIR-OR-ID`, `scripted:FILE`."""
+    nli_calibration: str | None = None
+    """A file that `corrigenda calibrate-nli --out` wrote: the constants for `chat`, over the built-in ones."""
     policy: str = "bounded"
-    """Decision policy: paper, fixed, bounded or conformal."""
+    """Decision policy: paper, fixed, bounded or conformal; or a policy file, which fixes its options too: a path
+    that ends in `.json`, as `corrigenda calibrate --out` writes it."""
     k: float = DEFAULT_K
     """Sensitivity of τ = µ + kσ; finite, at least 0."""
     threshold: float | None = None
@@ -48,6 +51,11 @@ class Settings:
     """How many independent references are recalled; from 1 to 20."""
     unrepaired: str = "keep"
     """What happens to a contradicted sentence that no rewrite repairs: keep, hedge or remove."""
+    retrieve: str | None = None
+    """An index of passages (a folder, as `corrigenda index build` makes it), or a small `.jsonl` file of them, that
+    claims are looked up in which the reference leaves in doubt. None: nothing is looked up."""
+    retrieve_k: int = 3
+    """Passages per claim that is looked up; from 1 to 20."""
     numbers: str = "auto"
     """Deterministic check of numbers, units and dates beside the verifier: on, off, or auto (on for `chat`)."""
     temperature: float = 0.7
@@ -60,6 +68,9 @@ class Settings:
     """Cap on a recalled reference: about twice a typical answer."""
     seed: int | None = None
     """Seed for the models that take one."""
+    judge: str | None = None
+    """What decides correctness in an evaluation: `nli:VERIFIER`, `chat:LLM`, `nli` or `chat` (the run's own), or
+    `lexical`. Default: the run's verifier."""
     base_url: str | None = None
     """Address of an OpenAI-compatible server, for `openai:` models (`http://localhost:11434/v1`)."""
     api_key: str | None = field(default=None, repr=False)
@@ -85,13 +96,13 @@ class Settings:
         """Check every value, so that a mistake is found before anything is loaded or called."""
         for name, kind in KINDS_OF.items():
             _check_type(name, getattr(self, name), kind)
-        _check_choice("policy", self.policy, tuple(POLICIES))
         _check_choice("decomposer", self.decomposer, DECOMPOSERS)
         _check_choice("unrepaired", self.unrepaired, UNREPAIRED)
         _check_choice("numbers", self.numbers, ("auto", "on", "off"))
         _check_range("temperature", self.temperature, 0, 2)
         _check_range("top_p", self.top_p, 1e-6, 1)
         _check_range("references", self.references, 1, 20)
+        _check_range("retrieve_k", self.retrieve_k, 1, 20)
         _check_range("max_answer_tokens", self.max_answer_tokens, 1, 100_000)
         _check_range("max_reference_tokens", self.max_reference_tokens, 1, 100_000)
         _check_range("retries", self.retries, 0, 10)
@@ -107,6 +118,21 @@ class Settings:
         _check_spec("nli", self.nli, ("chat", "onnx", "transformers", "scripted"))
         if self.nli.startswith("chat:"):
             _check_spec("nli", self.nli, tuple(f"chat:{kind}" for kind in LLM_KINDS if kind != "none"))
+        if self.judge is not None:
+            _check_spec("judge", self.judge, ("nli", "chat", "lexical"))
+        if self.nli_calibration is not None and self.nli != "chat" and not self.nli.startswith("chat:"):
+            raise ConfigError(
+                f"nli_calibration is used by the verifier chat, not by {self.nli!r}; leave it out or set nli = chat"
+            )
+        self._check_policy()
+
+    def _check_policy(self) -> None:
+        """Check the policy and its options, but for what stands in a policy file: that is read where it is used."""
+        if is_policy_file(self.policy):
+            given = {n: getattr(self, n) for n in POLICY_OPTIONS}
+            refuse_beside_file(self.policy, [n for n in given if given[n] != _DEFAULTS[n]])
+            return
+        _check_choice("policy", self.policy, tuple(POLICIES), "or a policy file (a path that ends in .json)")
         # Building the policy checks k, threshold, floor, ceiling and alpha with the policy's own words.
         make_policy(
             self.policy,
@@ -123,14 +149,34 @@ class Settings:
             )
 
 
+POLICY_OPTIONS = ("k", "threshold", "floor", "ceiling", "alpha")
+"""The settings that a policy file fixes."""
+_DEFAULTS: Mapping[str, Any] = {f.name: f.default for f in fields(Settings)}
+
+
+def is_policy_file(policy: str) -> bool:
+    """Return whether `policy` names a file and not one of the policies."""
+    return policy.endswith(".json")
+
+
+def refuse_beside_file(policy: str, given: Sequence[str]) -> None:
+    """Raise ConfigError when options of a policy are given beside a policy file, which fixes them."""
+    if given:
+        raise ConfigError(
+            f"{given[0]} cannot be set beside a policy file: {policy!r} fixes it; leave {given[0]} out, or name a "
+            f"policy ({', '.join(sorted(POLICIES))}) in place of the file"
+        )
+
+
 ADDRESSES = {"api_key": "base_url", "headers": "base_url", "hub_token": "hub_url"}
 """Each secret, and the setting that says where it is sent."""
 SECRETS = tuple(ADDRESSES)
 
 
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+def _check_choice(name: str, value: str, choices: tuple[str, ...], more: str = "") -> None:
     if value not in choices:
-        raise ConfigError(f"unknown {name} {value!r}; there are {', '.join(sorted(choices))}")
+        known = ", ".join([*sorted(choices), *([more] if more else [])])
+        raise ConfigError(f"unknown {name} {value!r}; there are {known}")
 
 
 def _check_range(name: str, value: float, low: float, high: float) -> None:
@@ -142,9 +188,14 @@ def _check_spec(name: str, value: str, kinds: tuple[str, ...]) -> None:
     """Check that `value` is one of `kinds`, followed by a colon and something where the kind needs it."""
     kind = next((k for k in kinds if value == k or value.startswith(f"{k}:")), None)
     rest = None if kind is None or value == kind else value[len(kind) + 1 :].strip()
-    alone = ("none", "chat", "local", "transformers", "chat:local")
-    if kind is None or (rest is None and kind not in alone) or rest == "" or (kind == "none" and rest is not None):
-        forms = ", ".join(k if k == "none" else f"{k}:…" for k in kinds)
+    alone = ("none", "chat", "local", "transformers", "chat:local", "nli", "lexical")
+    if (
+        kind is None
+        or (rest is None and kind not in alone)
+        or rest == ""
+        or (kind in ("none", "lexical") and rest is not None)
+    ):
+        forms = ", ".join(k if k in ("none", "lexical") else f"{k}:…" for k in kinds)
         raise ConfigError(f"unknown {name} {value!r}; it must have one of the forms {forms}")
 
 

@@ -78,8 +78,8 @@ class Record:
     outcome: Outcome | None = None
     """None when the method failed."""
     latency_s: float | None = None
-    """Wall time of the method, with the seconds of reused calls and pairs added as if they had run one after the
-    other."""
+    """Wall time of the method, in which a reused call or pair takes as long as it took when it was made; calls that
+    run side by side overlap (see `evals.clock`)."""
     calls: tuple[Call, ...] = ()
     pairs: PairCalls = field(default_factory=PairCalls)
     before: Judgement | None = None

@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
+from corrigenda.locks import try_lock
 from corrigenda.models.partial import disk_errors
 
 WAIT_SECONDS = 0.3
 """How often a waiting process looks again."""
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _try_lock(file: IO[bytes]) -> bool:
-        """Lock the file if no other process has; the system lets go when the process ends, however it ends."""
-        try:
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-else:
-    import fcntl
-
-    def _try_lock(file: IO[bytes]) -> bool:
-        """Lock the file if no other process has; the system lets go when the process ends, however it ends."""
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
 
 
 @contextmanager
@@ -48,7 +26,7 @@ def exclusive(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("ab")
     with file:
-        while not _try_lock(file):
+        while not try_lock(file):
             waiting()
             time.sleep(WAIT_SECONDS)
         yield

@@ -1,0 +1,49 @@
+"""The files of an evaluation, made from its summary: `summary.json`, `report.md`, `report.html`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from corrigenda.evals.errors_of import sort_errors
+from corrigenda.evals.plots import draw
+from corrigenda.evals.records import Record
+from corrigenda.evals.report_html import report_html
+from corrigenda.evals.report_md import report_md
+from corrigenda.files import save
+
+SUMMARY, MARKDOWN, PAGE = "summary.json", "report.md", "report.html"
+
+
+def write_outputs(
+    directory: Path,
+    records: Sequence[Record],
+    summary: Mapping[str, Any],
+    *,
+    sweep: Sequence[Mapping[str, Any]] | None = None,
+    ablation: Mapping[str, Any] | None = None,
+) -> list[Path]:
+    """Write the summary and both reports into `directory`, and return their paths.
+
+    `sweep` and `ablation` (see the modules of those names) become keys of the summary where they are given, and
+    `errors` are sorted from the records, with their examples; so every number of the reports stands in
+    `summary.json`. Each file is written in one go: the old one stays until the new one is whole. Raises MissingExtra
+    without matplotlib, before anything is written, and OutputFailed when a file cannot be.
+    """
+    whole = dict(summary)
+    if sweep is not None:
+        whole["sweep"] = list(sweep)
+    if ablation is not None:
+        whole["ablation"] = dict(ablation)
+    whole["errors"] = sort_errors(records)
+    plots = draw(whole)
+    texts = {
+        SUMMARY: json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n",
+        MARKDOWN: report_md(whole),
+        PAGE: report_html(whole, plots),
+    }
+    for name, text in texts.items():
+        save(directory / name, text, "the report" if name != SUMMARY else "the summary")
+    return [directory / name for name in texts]
