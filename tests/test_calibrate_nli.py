@@ -247,7 +247,7 @@ def test_the_command_prints_a_table_and_writes_the_file(
         f"one look  bias {found.constants.bias:g}; agree {found.constants.looks[0].agree:g}, differ 0, known "
     )
     assert f"\ntwo looks bias {found.second.constants.bias:g}; agree " in printed.out
-    assert "\n          where the first one gives no class 0.8\nbounds    floor 0.5" in printed.out
+    assert "\n          where the first one gives no class 0.75\nbounds    floor 0.5" in printed.out
     assert (
         "\ntrain, cross-validated: 0 pairs without a score\n  asked about twice: 100.0% of the pairs; " in printed.out
     )

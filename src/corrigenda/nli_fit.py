@@ -81,8 +81,9 @@ def cascaded(first: Array, both: Array, below: float) -> tuple[Array, NDArray[np
 def fit(looks: Looks, labels: Sequence[int]) -> Constants:
     """Return the constants that make `labels` most probable, but for the penalty L2. Convex: there is one answer.
 
-    The direction has no constant, so that a look which says nothing favours neither side. Raises InputError when
-    one of the three classes has no pair.
+    The direction has no constant, so that a look which says nothing favours neither side, and all looks have the
+    same two slopes: slopes of their own follow whatever wording suits the data of the fit, and a plain negation
+    that the other wording reads rightly is lost. Raises InputError when one of the three classes has no pair.
     """
     y = np.array(labels)
     missing = [name for index, name in enumerate(CLASSES) if not (y == index).any()]
@@ -91,7 +92,7 @@ def fit(looks: Looks, labels: Sequence[int]) -> Constants:
     count = len(looks[0])
     which, whether = _columns(looks, count)
     told = y != 1
-    slopes = _logistic(which[told], y[told] == 0)
+    slopes = _logistic(which.reshape(len(y), count, 2).sum(axis=1)[told], y[told] == 0) * count
     bias, *weights = _logistic(np.column_stack([np.ones(len(y)), whether]), told)
     parts = np.column_stack([np.reshape(slopes, (count, 2)), np.reshape(weights, (count, 2))]).tolist()
     return Constants(bias=round(bias, 4), looks=tuple(Look(*(round(value, 4) for value in part)) for part in parts))

@@ -35,7 +35,7 @@ from corrigenda.types import Pair, PairFailure
 if TYPE_CHECKING:
     from corrigenda.nli_fit import Measured
 
-BELOW = 0.8
+BELOW = 0.75
 """A pair is asked about again where the first look gives no class this probability. See docs/calibration.md."""
 
 
