@@ -56,7 +56,7 @@ EXPERIMENTS = (
         name="claims-fever-symmetric",
         title="FeverSymmetric claims",
         arguments=(
-            *("claims", "--data", "{data}/fever_symmetric_dev.jsonl", "--limit", "150"),
+            *("claims", "--data", "{data}/fever_symmetric_dev.jsonl", "--limit", "80"),
             *("--methods", f"{DETECTORS},factscore"),
         ),
     ),
@@ -64,7 +64,7 @@ EXPERIMENTS = (
         name="claims-fool-me-twice",
         title="Fool Me Twice claims",
         arguments=(
-            *("claims", "--data", "{data}/fool_me_twice_dev.jsonl", "--limit", "100"),
+            *("claims", "--data", "{data}/fool_me_twice_dev.jsonl", "--limit", "60"),
             *("--methods", f"{DETECTORS},factscore"),
         ),
     ),
@@ -72,7 +72,7 @@ EXPERIMENTS = (
         name="claims-climate-fever",
         title="Climate-FEVER pairs",
         arguments=(
-            *("claims", "--data", "{data}/climate_fever_pairs.jsonl", "--limit", "100"),
+            *("claims", "--data", "{data}/climate_fever_pairs.jsonl", "--limit", "60"),
             *("--methods", f"{DETECTORS},factscore"),
         ),
     ),
@@ -81,14 +81,14 @@ EXPERIMENTS = (
         title="TruthfulQA: its own right and wrong answers, told apart",
         arguments=(
             *("truthfulqa", "--data", "{data}/TruthfulQA.csv", "--task", "answer", "--split", "test"),
-            *("--limit", "80", "--no-correct", "--methods", f"{DETECTORS},selfcheckgpt", "--set", "selfcheckgpt.n=3"),
+            *("--limit", "60", "--no-correct", "--methods", DETECTORS),
         ),
     ),
     Experiment(
         name="questions-mini",
         title="The mini set's questions, answered and corrected",
         arguments=(
-            *("mini", "--task", "question", "--limit", "16", "--methods"),
+            *("mini", "--task", "question", "--limit", "8", "--methods"),
             f"base,{DETECTORS},selfcheckgpt,self-consistency,self-refine,cove,dola",
             *("--set", "selfcheckgpt.n=4", "--set", "self-consistency.n=4", "--set", "self-refine.rounds=1"),
             *("--set", "cove.questions=3", "--set", "dola.dtype=bfloat16"),
@@ -99,7 +99,7 @@ EXPERIMENTS = (
         title="TruthfulQA questions, answered and corrected",
         arguments=(
             *("truthfulqa", "--data", "{data}/TruthfulQA.csv", "--task", "question", "--split", "test"),
-            *("--limit", "24", "--methods", f"base,{DETECTORS},selfcheckgpt", "--set", "selfcheckgpt.n=4"),
+            *("--limit", "10", "--methods", f"base,{DETECTORS},selfcheckgpt", "--set", "selfcheckgpt.n=4"),
         ),
     ),
 )

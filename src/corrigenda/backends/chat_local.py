@@ -29,8 +29,9 @@ DEFAULT_MAX_TOKENS = 1024
 TOP_LOGPROBS = 100
 """How many of the most probable first tokens are looked through for the labels."""
 
-LABEL_SLOTS = 2
-"""As many as the verifier has wordings (`nli_chat_scheme`), so that the one does not drive out the other's examples."""
+LABEL_SLOTS = 3
+"""One for each of the verifier's two wordings (`nli_chat_scheme`), so that neither drives out the other's examples, and
+one for whoever else scores labels (a judge, FActScore): without it an evaluation took twice as long."""
 
 _CONTROL_TOKEN = re.compile(r"<\|([\w. -]+)\|>")
 
