@@ -93,6 +93,10 @@ class FakeOpenAI:
         self.default: Reply | Callable[[Any], Reply] = answer("Rome has seven hills.")
         """A reply, or what makes one out of a request's body."""
         self.received: list[Received] = []
+        self.on_get: Reply | None = None
+        """The reply to a GET (the list of models); None: two models."""
+        self.got: list[tuple[str, dict[str, str]]] = []
+        """Paths and headers (names in lower case) of the GETs that came."""
         self.asked = threading.Event()
         """Set once a request has come."""
         self.hung_up = threading.Event()
@@ -129,6 +133,11 @@ class _Handler(BaseHTTPRequestHandler):
         except (BrokenPipeError, ConnectionResetError):
             self.fake.hung_up.set()
             self.close_connection = True
+
+    def do_GET(self) -> None:
+        self.fake.got.append((self.path, {k.lower(): v for k, v in self.headers.items()}))
+        models = [{"id": name, "object": "model"} for name in ("upstream-model", "other/model")]
+        self._send(self.fake.on_get or json_reply({"object": "list", "data": models}))
 
     def _send(self, reply: Reply) -> None:
         self.send_response(reply.status)

@@ -21,6 +21,7 @@ from corrigenda.types import (
     Entailment,
     Evidence,
     Reference,
+    Released,
     Report,
     Retrieval,
     RetrievedPassage,
@@ -50,6 +51,7 @@ FULL = Report(
             signed=-0.97,
             evidence=EVIDENCE,
             counter_evidence=EVIDENCE,
+            released=Released(verdict=Verdict.UNVERIFIED, tau=None, at_s=0.25),
         ),
         Claim(text="Lovely!", span=None, sentence=1, verdict=Verdict.NOT_CHECKABLE, reason="opinion"),
     ),
@@ -93,7 +95,7 @@ VALIDATOR = Draft202012Validator(json_schema())
 
 def test_the_json_form_is_as_documented() -> None:
     data = to_dict(FULL)
-    assert data["schema"] == "1.1"
+    assert data["schema"] == "1.2"
     assert data["claims"][0] == {
         "text": "Rome has 5 hills.",
         "span": [0, 17],
@@ -109,8 +111,9 @@ def test_the_json_form_is_as_documented() -> None:
             "scores": {"entailment": 0.01, "neutral": 0.02, "contradiction": 0.97},
         },
         "counter_evidence": data["claims"][0]["evidence"],
+        "released": {"verdict": "unverified", "tau": None, "at_s": 0.25},
     }
-    assert data["claims"][1]["span"] is None
+    assert (data["claims"][1]["span"], data["claims"][1]["released"]) == (None, None)
     assert data["usage"] == {"generate": {"calls": 1, "prompt_tokens": None, "completion_tokens": 7}}
     assert data["edits"][0]["kind"] == "rewrite"
     assert data["retrieval"] == [
@@ -154,7 +157,7 @@ def test_rounded_probabilities_are_read_back(raw: list[float]) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"schema": "2.0"}, r"this report has schema '2\.0'; this version of corrigenda reads 1\.1"),
+        ({"schema": "2.0"}, r"this report has schema '2\.0'; this version of corrigenda reads 1\.2"),
         ({"schema": None}, "this report has schema None"),
         ({"status": "fine"}, "not a corrigenda report: 'fine' is not a valid Status"),
         ({"answer": 5}, "not a corrigenda report: expected str, got 5"),
@@ -170,7 +173,10 @@ def test_what_is_no_report_is_refused(change: dict[str, Any], message: str) -> N
 
 def test_a_report_of_an_earlier_minor_version_is_read() -> None:
     old = {name: value for name, value in to_dict(FULL).items() if name != "retrieval"} | {"schema": "1.0"}
-    assert from_dict(old) == replace(FULL, retrieval=(), schema="1.0")
+    for claim in old["claims"]:
+        del claim["released"]
+    claims = tuple(replace(claim, released=None) for claim in FULL.claims)
+    assert from_dict(old) == replace(FULL, retrieval=(), claims=claims, schema="1.0")
     assert list(VALIDATOR.iter_errors(old)) == []
 
 

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from corrigenda.policies import Bounded, Conformal, Fixed, Paper, Policy
     from corrigenda.ports import ChatModel, Entailer, LabelScorer, Retriever
     from corrigenda.prompts import Prompts
+    from corrigenda.releasing import Release
     from corrigenda.report import from_dict, json_schema, to_dict, to_json
-    from corrigenda.settings import Settings
+    from corrigenda.settings import Choices, Settings
     from corrigenda.types import (
         AtomicClaim,
         ChatRequest,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         PairFailure,
         Passage,
         Reference,
+        Released,
         Report,
         Retrieval,
         RetrievedPassage,
@@ -52,7 +54,8 @@ if TYPE_CHECKING:
 # Where each public name lives. They are imported on first use, so that `import corrigenda` costs next to nothing.
 _HOMES = {
     "api": ("Context", "Corrigenda"),
-    "settings": ("Settings",),
+    "releasing": ("Release",),
+    "settings": ("Choices", "Settings"),
     "errors": ("BackendError", "ConfigError", "CorrigendaError", "InputError", "MissingExtra", "ModelError"),
     "policies": ("Bounded", "Conformal", "Fixed", "Paper", "Policy"),
     "ports": ("ChatModel", "Entailer", "LabelScorer", "Retriever"),
@@ -73,6 +76,7 @@ _HOMES = {
         "PairFailure",
         "Passage",
         "Reference",
+        "Released",
         "Report",
         "Retrieval",
         "RetrievedPassage",
@@ -93,6 +97,7 @@ __all__ = [
     "Bounded",
     "ChatModel",
     "ChatRequest",
+    "Choices",
     "Claim",
     "Completion",
     "ConfigError",
@@ -119,6 +124,8 @@ __all__ = [
     "Policy",
     "Prompts",
     "Reference",
+    "Release",
+    "Released",
     "Report",
     "Retrieval",
     "RetrievedPassage",

@@ -13,22 +13,28 @@ import asyncio
 import concurrent.futures
 import threading
 import warnings
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import aclosing
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, TypeVar
 
 from corrigenda import config
 from corrigenda.errors import CorrigendaError
-from corrigenda.loading import Loader
+from corrigenda.loading import NO_CHOICES, Loader
 from corrigenda.pipeline import Options, Tools, ask, check
 from corrigenda.policies import Policy
 from corrigenda.ports import ChatModel, Entailer, Retriever
 from corrigenda.progress import Progress
-from corrigenda.settings import Settings
+from corrigenda.redecide import redecide
+from corrigenda.releasing import DecisionMode, Release, ask_releasing
+from corrigenda.settings import Choices, Settings
 from corrigenda.stages.decompose import Decomposer
-from corrigenda.types import Reference, Report
+from corrigenda.types import ChatRequest, Reference, Report
 
 T = TypeVar("T")
+OnStage = Callable[[str, bool], None]
+"""Told a stage's name and whether it begins (True) or ends (False)."""
 
 Context = str | Reference | Sequence[str | Reference]
 """One passage or several, as text or as `Reference` (which also names its source)."""
@@ -86,13 +92,48 @@ class Corrigenda:
         self._runner: _Runner | None = None
         self._runner_lock = threading.Lock()
 
-    async def ask(self, question: str, *, on_stage: Callable[[str, bool], None] | None = None) -> Report:
+    async def ask(
+        self,
+        question: str,
+        *,
+        request: ChatRequest | None = None,
+        context: Context | None = None,
+        choices: Choices | None = None,
+        on_stage: OnStage | None = None,
+    ) -> Report:
         """Answer `question`, check the answer, and return the report.
 
-        Raises InputError for a blank question, ConfigError or ModelError when a model cannot be loaded, and
-        BackendError when no answer at all could be had. Every later failure is in the report.
+        With a `request` (a conversation, with its own sampling settings) that is what the chat model gets, and
+        `question` is what the reference is recalled from. With a `context`, nothing is recalled and that is what
+        the answer is checked against.
+
+        Raises InputError for a blank question, ConfigError or ModelError when a choice is wrong or a model cannot be
+        loaded, and BackendError when no answer at all could be had. Every later failure is in the report.
         """
-        return await ask(question, await self._tools(chat=True), self._options(on_stage))
+        tools, options = await self._made(choices, on_stage, chat=True)
+        return await ask(question, tools, options, request=request, references=as_references(context))
+
+    async def releasing(
+        self,
+        question: str,
+        *,
+        request: ChatRequest | None = None,
+        context: Context | None = None,
+        decision: DecisionMode = "incremental",
+        choices: Choices | None = None,
+        on_stage: OnStage | None = None,
+    ) -> AsyncGenerator[Release, None]:
+        """Do as `ask`, and yield the final answer piece by piece as it becomes certain; the report comes last.
+
+        What was yielded is not taken back: see `corrigenda.releasing`. Close the iterator (`contextlib.aclosing`)
+        when you stop early; that cancels the model's call. Raises as `ask` does, at the first step.
+        """
+        tools, options = await self._made(choices, on_stage, chat=True)
+        references = as_references(context)
+        pieces = ask_releasing(request, question, tools, options, decision=decision, references=references)
+        async with aclosing(pieces):
+            async for piece in pieces:
+                yield piece
 
     async def check(
         self,
@@ -100,19 +141,37 @@ class Corrigenda:
         *,
         question: str | None = None,
         context: Context | None = None,
-        on_stage: Callable[[str, bool], None] | None = None,
+        choices: Choices | None = None,
+        on_stage: OnStage | None = None,
     ) -> Report:
         """Check `answer` against `context`, or, without one, against a reference recalled from `question`.
 
-        Raises InputError for a blank answer or question, ConfigError or ModelError when a model cannot be
-        loaded. Every later failure is in the report.
+        Raises InputError for a blank answer or question, ConfigError or ModelError when a choice is wrong or a model
+        cannot be loaded. Every later failure is in the report.
         """
-        tools = await self._tools(chat=context is None and question is not None)
-        return await check(answer, tools, self._options(on_stage), question=question, references=as_references(context))
+        tools, options = await self._made(choices, on_stage, chat=context is None and question is not None)
+        return await check(answer, tools, options, question=question, references=as_references(context))
 
-    def ask_sync(self, question: str, *, on_stage: Callable[[str, bool], None] | None = None) -> Report:
+    def decide(self, report: Report, *, policy: str | Policy | None = None, k: float | None = None) -> Report:
+        """Return `report` with its claims decided anew from their scores, by another policy or another k.
+
+        No model is loaded or called. Verdicts, their reasons, the decision, the status and the warnings are new; the
+        edits and the final answer stay those of the first decision, and a warning says so. Raises ConfigError for
+        an unknown policy or a value out of range.
+        """
+        return redecide(report, self._loader.policy_for(report, Choices(policy=policy, k=k)))
+
+    def ask_sync(
+        self,
+        question: str,
+        *,
+        request: ChatRequest | None = None,
+        context: Context | None = None,
+        choices: Choices | None = None,
+        on_stage: OnStage | None = None,
+    ) -> Report:
         """Do as `ask`, and wait for it. Works inside a running event loop too (a notebook)."""
-        return self._run(self.ask(question, on_stage=on_stage))
+        return self._run(self.ask(question, request=request, context=context, choices=choices, on_stage=on_stage))
 
     def check_sync(
         self,
@@ -120,10 +179,11 @@ class Corrigenda:
         *,
         question: str | None = None,
         context: Context | None = None,
-        on_stage: Callable[[str, bool], None] | None = None,
+        choices: Choices | None = None,
+        on_stage: OnStage | None = None,
     ) -> Report:
         """Do as `check`, and wait for it. Works inside a running event loop too (a notebook)."""
-        return self._run(self.check(answer, question=question, context=context, on_stage=on_stage))
+        return self._run(self.check(answer, question=question, context=context, choices=choices, on_stage=on_stage))
 
     async def aclose(self) -> None:
         """Free the models that were loaded here. May be called twice."""
@@ -156,15 +216,19 @@ class Corrigenda:
         """Free the models."""
         self.close()
 
-    async def _tools(self, *, chat: bool) -> Tools:
-        return await self._loader.tools(chat=chat)
+    async def _made(self, choices: Choices | None, on_stage: OnStage | None, *, chat: bool) -> tuple[Tools, Options]:
+        """Return what one report is made with. The choices are checked before anything is loaded."""
+        options = self._options(choices or NO_CHOICES, on_stage)
+        return await self._loader.tools(chat=chat, choices=choices or NO_CHOICES), options
 
-    def _options(self, on_stage: Callable[[str, bool], None] | None) -> Options:
-        s = self.settings
+    def _options(self, choices: Choices, on_stage: OnStage | None) -> Options:
+        given = {name: getattr(choices, name) for name in ("language", "timeout", "unrepaired")}
+        s = replace(self.settings, **{name: value for name, value in given.items() if value is not None})
         return Options(
             language=s.language,
             timeout=s.timeout,
             references=s.references,
+            correct=choices.correct,
             unrepaired=s.unrepaired,  # type: ignore[arg-type]  # Settings has checked that it is one of the three
             temperature=s.temperature,
             top_p=s.top_p,

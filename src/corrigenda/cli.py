@@ -89,6 +89,8 @@ def parser() -> argparse.ArgumentParser:
     _add_own_command(commands, "eval", "compare methods over a data set with gold labels; --help says more")
     _add_own_command(commands, "calibrate-nli", "refit the chat verifier's calibration; --help says more")
     _add_own_command(commands, "index", "build, describe or search an index of passages; --help says more")
+    _add_own_command(commands, "serve", "serve an OpenAI-compatible API and a page; --help says more")
+    _add_own_command(commands, "mcp", "serve the tools verify and ask to an MCP client; --help says more")
     return top
 
 
@@ -298,6 +300,18 @@ def _index(arguments: argparse.Namespace) -> int:
     return index(arguments.rest)
 
 
+def _mcp(arguments: argparse.Namespace) -> int:
+    from corrigenda.integrations.mcp_server import main as serve  # noqa: PLC0415
+
+    return serve(arguments.rest)
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from corrigenda.server.serve import main as serve  # noqa: PLC0415
+
+    return serve(arguments.rest)
+
+
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "ask": _ask,
     "check": _check,
@@ -309,6 +323,8 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "eval": _eval,
     "calibrate-nli": _calibrate_nli,
     "index": _index,
+    "serve": _serve,
+    "mcp": _mcp,
 }
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from corrigenda.run import Run, unscored
 from corrigenda.sentences import split_sentences
 from corrigenda.stages import correct as correction
 from corrigenda.stages.decide import decide
-from corrigenda.stages.entail import Scored
+from corrigenda.stages.entail import Scored, ScoredClaim
 from corrigenda.stages.reassemble import reassemble
 from corrigenda.status import status_of
 from corrigenda.types import (
@@ -26,6 +26,7 @@ from corrigenda.types import (
     Decision,
     Edit,
     Report,
+    Retrieval,
     Sentence,
     Status,
     TokenUsage,
@@ -34,54 +35,55 @@ from corrigenda.types import (
 
 async def finish(run: Run) -> Report:
     """Decide, correct what is contradicted, put the answer back together, and report it all."""
-    claims, decision = _decide(run)
-    looked_up = await look_up(run, claims, decision)
+    claims, decision = decided(run, run.scored)
+    looked_up = await look_up(run, run.scored, claims, decision)
     claims, decision = looked_up.claims, looked_up.decision
     edits: tuple[Edit, ...] = ()
     flagged = correction.flagged_sentences(run.sentences, claims)
     if flagged and run.options.correct:
-        with run.trace.stage("correct"):
-            edits = await _correct(run, flagged, claims, decision, looked_up)
+        edits = await corrected(run, flagged, looked_up)
+        edits = correction.settle_unrepaired(run.answer, edits, run.sentences, run.prompts, run.options.unrepaired)
     with run.trace.stage("reassemble"):
         final = reassemble(run.answer, edits)
-    status, reason = status_of(claims, edits)
-    if run.problem is not None:
-        status, reason = Status.FAILED, run.problem
-    report = _report(run, final, status, reason, claims, edits, decision)
-    return replace(report, retrieval=looked_up.entries)
+    return report_of(run, final, claims, edits, decision, looked_up.entries)
 
 
-def without_answer(run: Run, completion: Completion) -> Report:
+def without_answer(run: Run, completion: Completion | None) -> Report:
     """Report that the model gave no answer to check."""
     status, reason = Status.FAILED, run.problem or "the model gave an empty answer"
-    if completion.refusal is not None or completion.finish_reason in ("refusal", "content_filter"):
+    if completion is None:
+        pass
+    elif completion.refusal is not None or completion.finish_reason in ("refusal", "content_filter"):
         status, reason = Status.ABSTAINED, "the model refused to answer"
     elif completion.finish_reason == "length":
         reason = "the model reached its token cap before it gave a visible answer"
     return _report(run, run.answer, status, reason, (), (), None)
 
 
-def _decide(run: Run) -> tuple[tuple[Claim, ...], Decision | None]:
-    """Return the claims with their verdicts, and how they were decided where any was scored."""
+def decided(
+    run: Run, scored: Sequence[ScoredClaim], since: int = 0, *, warn: bool = True
+) -> tuple[tuple[Claim, ...], Decision | None]:
+    """Return the claims from index `since` on with their verdicts, and how they were decided where any was scored.
+
+    All of `scored` enters the decision. With `warn` the policy's warnings become the report's.
+    """
     with run.trace.stage("decide"):
         try:
-            claims, decided = decide(run.scored, run.tools.policy, run.tools.explain)
-            require_finite(decided.decision)
+            claims, found = decide(scored, run.tools.policy, run.tools.explain, since)
+            require_finite(found.decision)
         except Exception as exc:  # a policy of the caller's own may raise anything
             run.problem = f"the policy failed: {told(exc)}"
-            failed = [unscored(s.claim, failure=run.problem) for s in run.scored]
-            return decide(failed, Fixed())[0], None
-    run.trace.warn(*decided.warnings)
-    return claims, decided.decision if any(c.scores is not None for c in claims) else None
+            failed = [unscored(s.claim, failure=run.problem) for s in scored]
+            return decide(failed, Fixed(), since=since)[0], None
+    if warn:
+        run.trace.warn(*found.warnings)
+    return claims, found.decision if any(s.scores is not None for s in scored) else None
 
 
-async def _correct(
-    run: Run,
-    flagged: Sequence[correction.Flagged],
-    claims: Sequence[Claim],
-    decision: Decision | None,
-    looked_up: LookedUp,
-) -> tuple[Edit, ...]:
+async def corrected(run: Run, flagged: Sequence[correction.Flagged], looked_up: LookedUp) -> tuple[Edit, ...]:
+    """Return one edit for each flagged sentence, accepted or not; their claims are indices into the looked-up ones."""
+    claims, decision = looked_up.claims, looked_up.decision
+
     async def recheck(rewrites: Sequence[tuple[correction.Flagged, str]]) -> Sequence[Scored]:
         """Score what rewrites state against the references that decided the claims they repair."""
         scored: dict[int, Scored] = {}
@@ -100,24 +102,40 @@ async def _correct(
         return [c for part in split_sentences(rewrite, run.language) for c in run.fallback.claims(part, before)]
 
     tau = None if decision is None else decision.tau
-    try:
-        work = correction.correct(
-            flagged,
-            claims,
-            run.chat,
-            run.prompts,
-            recheck=recheck,
-            split=split,
-            # As firm as the report's own threshold, where that is neither negative nor out of reach.
-            needed=min(max(tau or 0.0, DEFAULT_FLOOR), DEFAULT_CEILING),
-        )
-        edits = await run.deadline.bound(work)
-        run.trace.warn(*(f"correct: {e.reason}" for e in edits if e.reason.startswith(correction.CALL_FAILED)))
-    except Late:
-        edits = tuple(correction.refused(f, correction.NO_TIME) for f in flagged)
-    except Exception as exc:  # as in the other stages
-        edits = tuple(correction.refused(f, f"not rewritten: {told(exc)}") for f in flagged)
-    return correction.settle_unrepaired(run.answer, edits, run.sentences, run.prompts, run.options.unrepaired)
+    with run.trace.stage("correct"):
+        try:
+            work = correction.correct(
+                flagged,
+                claims,
+                run.chat,
+                run.prompts,
+                recheck=recheck,
+                split=split,
+                # As firm as the report's own threshold, where that is neither negative nor out of reach.
+                needed=min(max(tau or 0.0, DEFAULT_FLOOR), DEFAULT_CEILING),
+            )
+            edits = await run.deadline.bound(work)
+            run.trace.warn(*(f"correct: {e.reason}" for e in edits if e.reason.startswith(correction.CALL_FAILED)))
+            return edits
+        except Late:
+            return tuple(correction.refused(f, correction.NO_TIME) for f in flagged)
+        except Exception as exc:  # as in the other stages
+            return tuple(correction.refused(f, f"not rewritten: {told(exc)}") for f in flagged)
+
+
+def report_of(
+    run: Run,
+    final: str,
+    claims: tuple[Claim, ...],
+    edits: tuple[Edit, ...],
+    decision: Decision | None,
+    retrieval: tuple[Retrieval, ...] = (),
+) -> Report:
+    """Return the report of an answer that was checked."""
+    status, reason = status_of(claims, edits)
+    if run.problem is not None:
+        status, reason = Status.FAILED, run.problem
+    return replace(_report(run, final, status, reason, claims, edits, decision), retrieval=retrieval)
 
 
 def _report(

@@ -157,8 +157,7 @@ def _is_quoted(line: str) -> bool:
 
 def _starts_with_cell(line: str) -> bool:
     """Return whether a pipe comes before the first end mark, as in the head of a table without outer pipes."""
-    found = _WATCH.search(line)
-    return found is not None and found.group() == "|"
+    return (found := _WATCH.search(line)) is not None and found.group() == "|"
 
 
 class Layout:
@@ -175,8 +174,7 @@ class Layout:
         self._marks = 0  # what stands before the content of the line that is watched
         self._gap = ""  # the line break between the open block and the present line
         self._block: SentenceKind | None = None
-        self._quoted = False
-        self._in_list = False
+        self._quoted = self._in_list = False
         self._after_code = False  # whether an indented line of code came last, blank lines apart
         self._fence: tuple[str, bool] | None = None  # its mark, and whether it stands in a quotation
         self._table = False
@@ -194,6 +192,11 @@ class Layout:
             if index + 1 < len(parts):
                 self._end_line(parts[index + 1])
         return self._drain()
+
+    @property
+    def settled(self) -> int:
+        """Up to where nothing more can be text, in code points; 0 while a block is open."""
+        return self._line_start if self._block is None and self._row is None else 0
 
     def finish(self) -> list[Event]:
         """End the answer."""

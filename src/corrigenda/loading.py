@@ -15,14 +15,17 @@ from corrigenda.pipeline import Tools
 from corrigenda.policies import Policy, make_policy
 from corrigenda.ports import ChatModel, Entailer, LabelScorer, Retriever
 from corrigenda.prompts import load_file
-from corrigenda.settings import EMBEDDED_MODEL, Settings, is_policy_file
+from corrigenda.settings import EMBEDDED_MODEL, Choices, Settings, is_policy_file
 from corrigenda.stages.decompose import Decomposer
-from corrigenda.types import ChatRequest, Completion, Delta
+from corrigenda.types import ChatRequest, Completion, Delta, Report
 
 if TYPE_CHECKING:
     from corrigenda.backends.nli_chat_scheme import Calibration
 
 Progress = Callable[[int, int, str], None]
+Bounds = tuple[float, float]
+"""A verifier's own floor and ceiling for τ."""
+NO_CHOICES = Choices()
 
 
 class Loader:
@@ -63,11 +66,11 @@ class Loader:
         self._retriever = retriever
         self._lock = threading.RLock()
 
-    async def tools(self, *, chat: bool) -> Tools:
+    async def tools(self, *, chat: bool, choices: Choices = NO_CHOICES) -> Tools:
         """Return the tools; with `chat`, the chat model is loaded now, else when it is first called.
 
-        Raises ConfigError (MissingExtra among them) or ModelError when something cannot be loaded, and InputError
-        when the index to retrieve from cannot be opened.
+        Raises ConfigError (MissingExtra among them) or ModelError when something cannot be loaded or the choice of a
+        policy is wrong, and InputError when the index to retrieve from cannot be opened.
         """
         if self._retriever is None and self._settings.retrieve is not None:
             await asyncio.to_thread(self._open_retriever, self._settings.retrieve)
@@ -78,7 +81,7 @@ class Loader:
         return Tools(
             chat=model,
             entailer=entailer,
-            policy=self._policy or self._make_policy(entailer),
+            policy=self._choose_policy(choices, entailer.name, getattr(entailer, "bounds", None)),
             decomposer=self._decomposer or self._settings.decomposer,
             prompts=self._prompts,
             explain=getattr(entailer, "explain", None),
@@ -192,10 +195,36 @@ class Loader:
             calibration = choose(self._calibrations, chat.name, str(self._settings.nli_calibration))
         return cast(Entailer, backends.load("nli chat", chat, calibration=calibration))
 
-    def _make_policy(self, entailer: Entailer) -> Policy:
+    def policy_for(self, report: Report, choices: Choices) -> Policy:
+        """Return the policy that decides a report anew; nothing is loaded for that.
+
+        The bounds are those of the verifier that the report names, where it is the one here and loaded, else those
+        that the report was decided by. Raises ConfigError when the choice is wrong.
+        """
+        verifier, decision = report.models.get("verifier"), report.decision
+        bounds = None
+        if self._entailer is not None and self._entailer.name == verifier:
+            bounds = getattr(self._entailer, "bounds", None)
+        elif decision is not None and decision.floor is not None and decision.ceiling is not None:
+            bounds = decision.floor, decision.ceiling
+        return self._choose_policy(choices, verifier, bounds)
+
+    def _choose_policy(self, choices: Choices, verifier: str | None, bounds: Bounds | None) -> Policy:
+        """Return the policy of the settings, or the one chosen in its place, with the chosen k."""
+        policy, chosen = self._policy or self._make_policy(verifier, bounds), choices.policy
+        if isinstance(chosen, str) and chosen != policy.name:
+            options = _options(self._settings, bounds)
+            if self._settings.policy != chosen:
+                options.pop("threshold", None)  # it was set for another policy, and means another thing
+            policy = make_policy(chosen, **options)
+        elif chosen is not None and not isinstance(chosen, str):
+            policy = chosen
+        return policy if choices.k is None else policy_files.with_k(policy, choices.k)
+
+    def _make_policy(self, verifier: str | None, bounds: Bounds | None) -> Policy:
         if self._policy_file is not None:
-            return policy_files.for_verifier(self._policy_file, entailer.name)
-        return make_policy(self._settings.policy, **policy_options(self._settings, entailer))
+            return policy_files.for_verifier(self._policy_file, verifier)
+        return make_policy(self._settings.policy, **_options(self._settings, bounds))
 
 
 def policy_options(settings: Settings, entailer: Entailer) -> dict[str, float]:
@@ -203,7 +232,11 @@ def policy_options(settings: Settings, entailer: Entailer) -> dict[str, float]:
 
     Those that are not set are left out. A policy file fixes its own; then these serve the other policies.
     """
-    floor, ceiling = getattr(entailer, "bounds", None) or (None, None)
+    return _options(settings, getattr(entailer, "bounds", None))
+
+
+def _options(settings: Settings, bounds: Bounds | None) -> dict[str, float]:
+    floor, ceiling = bounds or (None, None)
     options = {
         "k": settings.k,
         "threshold": settings.threshold,

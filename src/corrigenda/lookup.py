@@ -32,8 +32,10 @@ class LookedUp:
     claims: tuple[Claim, ...]
     decision: Decision | None
     entries: tuple[Retrieval, ...] = ()
+    scored: tuple[ScoredClaim, ...] = ()
+    """The claims with the scores that decide them now."""
     base: int = 0
-    """How many references there were before any passage was added."""
+    """How many references all claims share; passages stand behind them."""
 
     def grounds(self, claims: Sequence[Claim]) -> tuple[int, ...]:
         """Return the indices of the references that a rewrite for these claims is checked against.
@@ -68,18 +70,33 @@ async def score(run: Run, texts: Sequence[str], references: Sequence[int]) -> li
     return [replace(s, evidence=placed(s.evidence), counter_evidence=placed(s.counter_evidence)) for s in scored]
 
 
-async def look_up(run: Run, claims: tuple[Claim, ...], decision: Decision | None) -> LookedUp:
-    """Look passages up for the claims in doubt, and decide these again. Failures become warnings; nothing is lost."""
-    before = LookedUp(claims=claims, decision=decision, base=len(run.references))
+async def look_up(
+    run: Run, scored: Sequence[ScoredClaim], claims: tuple[Claim, ...], decision: Decision | None
+) -> LookedUp:
+    """Look passages up for the claims in doubt, and decide these again. Failures become warnings; nothing is lost.
+
+    `claims` are what `decision` made of `scored`, one for one: all of the answer's, or those of one sentence.
+    """
+    base = len(run.references) - len(run.passages)
+    before = LookedUp(claims=claims, decision=decision, scored=tuple(scored), base=base)
     indices = retrieve.doubtful(claims) if run.tools.retriever is not None and run.problem is None else ()
     if not indices:
         return before
-    try:
-        return await _looked_up(run, before, indices)
-    except Exception as exc:  # a policy of the caller's own may raise anything
-        run.trace.warn(f"retrieve: {told(exc)}; the claims keep their verdicts")
-        run.references = run.references[: before.base]
-        return before
+    async with run.looking:
+        known, passages = run.references, dict(run.passages)
+        try:
+            return await _looked_up(run, before, indices)
+        except Exception as exc:  # a policy of the caller's own may raise anything
+            run.trace.warn(f"retrieve: {told(exc)}; the claims keep their verdicts")
+            run.references, run.passages = known, passages
+            return before
+
+
+def decide_again(run: Run, found: LookedUp, claims: tuple[Claim, ...], decision: Decision | None) -> LookedUp:
+    """Return what was looked up with its claims decided by `decision`, which made `claims` without the passages."""
+    before = replace(found, claims=claims, decision=decision)
+    entries = [replace(e, before=claims[e.claim].verdict, before_signed=claims[e.claim].signed) for e in found.entries]
+    return _decided(run, before, found.scored, entries)
 
 
 async def _looked_up(run: Run, before: LookedUp, indices: Sequence[int]) -> LookedUp:
@@ -90,7 +107,7 @@ async def _looked_up(run: Run, before: LookedUp, indices: Sequence[int]) -> Look
     if found is None:
         return before
     entries = []
-    scored = list(run.scored)
+    scored = list(before.scored)
     for index, query, passages in zip(indices, queries, _referenced(run, found), strict=True):
         one = await _score_one(run, scored[index], passages)
         reaches = decision is None or _verdict(run, one, decision) in (Verdict.SUPPORTED, Verdict.CONTRADICTED)
@@ -131,7 +148,7 @@ async def _search(run: Run, queries: Sequence[str]) -> list[list[Passage]] | Non
 
 def _referenced(run: Run, found: Sequence[Sequence[Passage]]) -> list[tuple[RetrievedPassage, ...]]:
     """Add the passages to the report's references, each once, and return them per query as the report names them."""
-    places: dict[tuple[str, str], int] = {}
+    places = run.passages
     for passages in found:
         for passage in passages:
             if (passage.id, passage.text) not in places:
@@ -197,4 +214,4 @@ def _decided(run: Run, before: LookedUp, scored: Sequence[ScoredClaim], entries:
             claims[entry.claim] = replace(claims[entry.claim], counter_evidence=one.counter_evidence)
         now = claims[entry.claim]
         done.append(replace(entry, after=now.verdict, after_signed=now.signed))
-    return LookedUp(claims=tuple(claims), decision=decision, entries=tuple(done), base=before.base)
+    return replace(before, claims=tuple(claims), decision=decision, entries=tuple(done), scored=tuple(scored))

@@ -115,6 +115,21 @@ class Warned:
         return replace(decided, warnings=(*self.warnings, *decided.warnings))
 
 
+def with_k(policy: Policy, k: float) -> Policy:
+    """Return a policy that decides as `policy` does, with another k.
+
+    One whose bounds were calibrated for its own k is provisional with any other. Raises ConfigError when k is negative
+    or not finite, and for a policy of the caller's own.
+    """
+    if isinstance(policy, Warned):
+        return replace(policy, policy=with_k(policy.policy, k))
+    if isinstance(policy, Bounded):
+        return replace(policy, k=k, provisional=policy.provisional or k != policy.k)
+    if isinstance(policy, Paper | Fixed | Conformal):
+        return replace(policy, k=k)
+    raise ConfigError(f"k cannot be chosen for the policy {policy.name!r}; name one of {', '.join(sorted(POLICIES))}")
+
+
 def load(path: str | Path, verifier: str | None = None) -> Policy:
     """Return the policy of the file at `path`, ready to decide over the scores of `verifier`.
 

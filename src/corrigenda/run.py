@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from corrigenda.concurrency import Deadline, Late
 from corrigenda.errors import BackendError, ReasoningLeaked
@@ -73,6 +74,20 @@ class Options:
     """Called when a stage begins (True) and ends (False), for progress displays."""
 
 
+@dataclass(kw_only=True, eq=False)
+class Part:
+    """What goes through stages 2 to 4 together: a sentence of a streaming answer, or a whole answer."""
+
+    sentence: Sentence | None = None
+    end: int = 0
+    """Where it ends, in code points of the answer. What has an end and no sentence is code, and nothing to check."""
+    claims: Sequence[AtomicClaim] = ()
+    scored: asyncio.Future[list[ScoredClaim]] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+    """The claims with their scores, in the claims' order, as soon as they are there."""
+
+
 @dataclass(kw_only=True)
 class Run:
     """The state of one report while it is made."""
@@ -81,8 +96,12 @@ class Run:
     tools: Tools
     options: Options
     answer: str = ""
+    hasty: bool = False
+    """Whether each sentence is waited for, so that none may wait for the scores of all that come after it."""
     sentences: list[Sentence] = field(default_factory=list)
     references: tuple[Reference, ...] = ()
+    passages: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Passages among the references, which stand behind those that all claims share: id and text → index."""
     recalled: bool = False
     """Whether the references are the model's own recollection."""
     scored: list[ScoredClaim] = field(default_factory=list)
@@ -95,9 +114,12 @@ class Run:
         self.deadline = Deadline.after(self.options.timeout)
         self.chat = None if self.tools.chat is None else MeteredChat(self.tools.chat, self.trace)
         self.trace.warn(*getattr(self.tools.entailer, "warnings", ()))
-        self._queue: asyncio.Queue[Sequence[AtomicClaim] | None] = asyncio.Queue()
+        self.parts: asyncio.Queue[Part | None] = asyncio.Queue()  # sentences as they come; None: there are no more
+        self._queue: asyncio.Queue[Part | None] = asyncio.Queue()  # those whose claims are known
         self._splitting: list[asyncio.Task[None]] = []
+        self._end = 0  # of the last part
         self.windows = WindowCache()
+        self.looking = asyncio.Lock()  # who holds it may add passages
         self._speak(self.answer or self.question or "")
 
     def _speak(self, text: str) -> None:
@@ -113,22 +135,17 @@ class Run:
 
     # 1. generate ------------------------------------------------------------------------------------------------
 
-    async def generate(self, question: str, group: asyncio.TaskGroup) -> Completion:
-        """Stream the answer; hand each finished sentence on at once. Raises BackendError if nothing came."""
+    async def generate(self, ask: ChatRequest, group: asyncio.TaskGroup) -> Completion | None:
+        """Stream the answer; hand each finished sentence on at once. Raises BackendError if nothing came.
+
+        Returns None when the reply broke off or the time limit came before its end.
+        """
         assert self.chat is not None
-        request = generation.request(
-            question,
-            self.prompts,
-            temperature=self.options.temperature,
-            top_p=self.options.top_p,
-            max_tokens=self.options.max_answer_tokens,
-            seed=self.options.seed,
-        )
-        splitter = Splitter(self._begin, lambda found: self._hand_on(found, group))
-        completion = Completion(text="", finish_reason="other")
+        splitter = Splitter(self._begin, lambda found, settled: self._hand_on(found, settled, group))
+        completion = None
         try:
             with self.trace.stage("generate"):
-                completion = await self.deadline.bound(self._stream(self.chat, request, splitter))
+                completion = await self.deadline.bound(self._stream(self.chat, ask, splitter))
         except Late:
             self.problem = None if self.answer.strip() else "the time limit was reached before an answer came"
             self.trace.warn("the answer is incomplete: the time limit was reached while it was being generated")
@@ -136,16 +153,30 @@ class Run:
             raise  # what came is no answer, and nothing may be claimed from it
         except Exception as exc:  # a chat model of the caller's own may raise anything
             if not self.answer.strip():
-                raise exc if isinstance(exc, BackendError) else BackendError(told(exc)) from exc
+                if isinstance(exc, BackendError):
+                    raise
+                raise BackendError(told(exc)) from exc
             self.problem = f"the answer is incomplete: {told(exc)}"
-        if completion.finish_reason == "length":
-            self.trace.warn(f"the answer was cut off at its cap of {self.options.max_answer_tokens} tokens")
+        if completion is not None and completion.finish_reason == "length":
+            cap = "the model's own cap" if ask.max_tokens is None else f"its cap of {ask.max_tokens} tokens"
+            self.trace.warn(f"the answer was cut off at {cap}")
         splitter.finish()
         return completion
 
-    async def _stream(self, chat: ChatModel, request: ChatRequest, splitter: Splitter) -> Completion:
-        completion = Completion(text="", finish_reason="other")
-        async for delta in generation.generate(chat, request):
+    def request(self, question: str) -> ChatRequest:
+        """Return the request for an answer to `question` alone, with the settings of the options."""
+        return generation.request(
+            question,
+            self.prompts,
+            temperature=self.options.temperature,
+            top_p=self.options.top_p,
+            max_tokens=self.options.max_answer_tokens,
+            seed=self.options.seed,
+        )
+
+    async def _stream(self, chat: ChatModel, ask: ChatRequest, splitter: Splitter) -> Completion | None:
+        completion = None
+        async for delta in generation.generate(chat, ask):
             self.answer += delta.text
             splitter.feed(delta.text)
             completion = delta.completion or completion
@@ -159,25 +190,34 @@ class Run:
             self._speak(sample or self.question or "")
         return self.language
 
-    def _hand_on(self, sentences: Sequence[Sentence], group: asyncio.TaskGroup) -> None:
-        """Take finished sentences of a streaming answer, and begin to decompose them."""
+    def _hand_on(self, sentences: Sequence[Sentence], settled: int, group: asyncio.TaskGroup) -> None:
+        """Take finished sentences of a streaming answer, and begin to decompose them; take what code came, too."""
         for sentence in sentences:
+            part = Part(sentence=sentence, end=sentence.span.end)
             self.sentences.append(sentence)
-            self._splitting.append(group.create_task(self._decompose_sentence(sentence, self.answer)))
+            self._take(part)
+            self._splitting.append(group.create_task(self._decompose_sentence(part, sentence, self.answer)))
+        code = self.answer[self._end : settled].rstrip()  # the space behind goes with what follows, as for a sentence
+        if code.strip():
+            self._take(Part(end=self._end + len(code)))
+
+    def _take(self, part: Part) -> None:
+        self._end = part.end
+        self.parts.put_nowait(part)
 
     # 2. decompose -----------------------------------------------------------------------------------------------
 
-    async def _decompose_sentence(self, sentence: Sentence, context: str) -> None:
+    async def _decompose_sentence(self, part: Part, sentence: Sentence, context: str) -> None:
         """Turn one sentence of a streaming answer into claims; whatever breaks, it is not left without one."""
         with self.trace.stage("decompose"):
             try:
                 work = self.decomposer.decompose_sentence(sentence, context, self.trace.warn)
-                claims = await self.deadline.bound(work)
-                require_fitting(claims, [sentence], len(context))
+                part.claims = await self.deadline.bound(work)
+                require_fitting(part.claims, [sentence], len(context))
             except Exception as exc:  # a decomposer of the caller's own may raise anything
                 self._warn_fallback(exc)
-                claims = await self.fallback.decompose_sentence(sentence, context)
-        self._queue.put_nowait(claims)
+                part.claims = await self.fallback.decompose_sentence(sentence, context)
+        self._queue.put_nowait(part)
 
     async def decompose(self) -> None:
         """Turn the whole answer into claims, with one call at most."""
@@ -190,14 +230,15 @@ class Run:
                 found = await self.fallback.decompose(self.answer, self.question)
         self.trace.warn(*found.warnings)
         self.sentences = list(found.sentences)
-        self._queue.put_nowait(found.claims)
+        self._queue.put_nowait(Part(claims=found.claims))
 
     def _warn_fallback(self, exc: Exception) -> None:
         why = "the time limit was reached" if isinstance(exc, Late) else told(exc)
         self.trace.warn(f"decompose: {why}; the deterministic decomposer was used instead")
 
     async def close_claims(self) -> None:
-        """Wait for the sentences in hand and say that no more claims will come."""
+        """Wait for the sentences in hand and say that no more will come."""
+        self.parts.put_nowait(None)
         for task in self._splitting:
             await task
         self._queue.put_nowait(None)
@@ -242,23 +283,33 @@ class Run:
     # 4. entail --------------------------------------------------------------------------------------------------
 
     async def score(self, references: Awaitable[str | None]) -> None:
-        """Score claims as they come, all that are waiting in one call, once the references are there."""
+        """Score claims as they come, all that are waiting in one call, once the references are there.
+
+        In haste the first call takes one sentence, and each further one at most as many as were scored before it: the
+        first to leave does not wait for the others, and few calls are made all the same.
+        """
         missing = await references
-        last = False
-        while not last:
-            waiting = [await self._queue.get()]
+        waiting: list[Part] = []
+        last, count = False, 0
+        while waiting or not last:
+            came = [] if waiting else [await self._queue.get()]
             while not self._queue.empty():
-                waiting.append(self._queue.get_nowait())
-            last = None in waiting
-            claims = [claim for batch in waiting if batch is not None for claim in batch]
-            if claims:
-                self.scored += await self._score(claims, missing)
-        self.scored.sort(key=lambda s: (s.claim.sentence, s.claim.span or (0, 0)))
+                came.append(self._queue.get_nowait())
+            last = last or None in came
+            waiting = sorted([*waiting, *(part for part in came if part is not None)], key=_place)
+            limit = max(count, 1) if self.hasty else len(waiting)
+            now, waiting = waiting[:limit], waiting[limit:]
+            scored = iter(await self._score([claim for part in now for claim in part.claims], missing))
+            for part in now:
+                part.scored.set_result(sorted(islice(scored, len(part.claims)), key=by_place))
+                self.scored += part.scored.result()
+            count += len(now)
+        self.scored.sort(key=by_place)
 
     async def _score(self, claims: Sequence[AtomicClaim], missing: str | None) -> list[ScoredClaim]:
         if missing is not None and missing != NO_TIME:
             return [unscored(claim, failure=missing) for claim in claims]
-        size = len(claims) if self.deadline.at is None else CHUNK
+        size = max(len(claims), 1) if self.deadline.at is None else CHUNK
         done: list[ScoredClaim] = []
         for start in range(0, len(claims), size):
             chunk = claims[start : start + size]
@@ -281,6 +332,15 @@ class Run:
 
     def _score_claims(self, claims: Sequence[AtomicClaim]) -> Awaitable[list[ScoredClaim]]:
         return score_claims(claims, self.references, self.tools.entailer, language=self.language, cache=self.windows)
+
+
+def by_place(scored: ScoredClaim) -> tuple[int, tuple[int, ...]]:
+    """Sort key of claims: by sentence, then by place in it."""
+    return scored.claim.sentence, scored.claim.span or (0, 0)
+
+
+def _place(part: Part) -> int:
+    return 0 if part.sentence is None else part.sentence.index
 
 
 def unscored(claim: AtomicClaim, *, failure: str | None = None, reason: str | None = None) -> ScoredClaim:

@@ -273,6 +273,11 @@ class SentenceStream:
         """End the answer and return the sentences that were still open."""
         return self._read(self._layout.finish())
 
+    @property
+    def settled(self) -> int:
+        """Up to where, in code points, no further sentence can begin (a code block lies there); 0 while one is open."""
+        return self._layout.settled
+
     def _read(self, events: list[Event]) -> list[Sentence]:
         sentences: list[Sentence] = []
         for event in events:

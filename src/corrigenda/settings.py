@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from corrigenda.errors import ConfigError
-from corrigenda.policies import DEFAULT_ALPHA, DEFAULT_K, POLICIES, make_policy
+from corrigenda.policies import DEFAULT_ALPHA, DEFAULT_K, POLICIES, Policy, make_policy
 from corrigenda.terminal import without_credentials
 
 EMBEDDED_MODEL = "qwen2.5-coder-1.5b-instruct"
@@ -147,6 +147,25 @@ class Settings:
                 f"threshold is used by the policies fixed and conformal, not by {self.policy!r}; "
                 "leave it out or set policy = fixed"
             )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Choices:
+    """What one report decides for itself, over the settings of the object that makes it; None: as these say.
+
+    The values are checked when the report is made, which raises ConfigError.
+    """
+
+    policy: str | Policy | None = None
+    """The name of one of the four policies, never a file; or an object that decides."""
+    k: float | None = None
+    """Sensitivity of τ = µ + kσ; finite, at least 0."""
+    language: str | None = None
+    timeout: float | None = None
+    """Seconds for the whole report."""
+    unrepaired: str | None = None
+    correct: bool = True
+    """False: the answer is checked, and nothing is rewritten, hedged or removed."""
 
 
 POLICY_OPTIONS = ("k", "threshold", "floor", "ceiling", "alpha")

@@ -1,11 +1,10 @@
 """The records that travel between the stages: all frozen, all keyword-only.
 
-Words follow the project's glossary: a *claim* is one atomic statement of an answer; a *reference* is the
-passage it is checked against; in natural language inference the reference is the *premise* and the claim is
-the *hypothesis*; a *verdict* is what a *policy* decides for one claim.
+A *claim* is one atomic statement of an answer; a *reference* is the passage it is checked against; in natural language
+inference the reference is the *premise* and the claim the *hypothesis*; a *policy* decides one *verdict* per claim.
 
-Spans are half-open `[start, end)`, counted in Unicode code points (Python string indices) of the text as
-received: never bytes, never UTF-16 units.
+Spans are half-open `[start, end)`, counted in Unicode code points (Python string indices) of the text as received:
+never bytes, never UTF-16 units.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"
 """Version of the report's JSON form; the minor number grows when a field is added, the major when one changes."""
 
 
@@ -171,7 +170,8 @@ class ChatRequest:
     `stage` names who asks (`generate`, `decompose`, `recall`, `entail`, `correct`, `judge`): usage is counted
     under it and scripted rules can match on it. `max_tokens` caps the completion, in the model's tokens.
     `json_schema` asks for a reply in that form where the backend can enforce it; the caller must parse the
-    reply as untrusted text all the same.
+    reply as untrusted text all the same. `extra` holds more fields of the body for an OpenAI-compatible server, sent as
+    they are and over the ones above, `messages` too; other backends take no notice of it.
     """
 
     stage: str
@@ -181,6 +181,7 @@ class ChatRequest:
     max_tokens: int | None = None
     seed: int | None = None
     json_schema: Mapping[str, Any] | None = None
+    extra: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -230,8 +231,7 @@ class Reference:
 
     text: str
     source: str
-    """`recall` for a passage recalled by the model, `context` or the file's name for one the user gave,
-    `retrieved: TITLE` for one from a retriever."""
+    """`recall` (by the model), `context` or a file's name (the user gave it), `retrieved: TITLE` (by a retriever)."""
     truncated: bool = False
     """True when the model stopped at its token cap, so that the passage may end in mid-sentence."""
 
@@ -258,7 +258,6 @@ class RetrievedPassage:
     """A passage that was retrieved for a claim, as the report names it."""
 
     id: str
-    """The passage's own id in its collection."""
     title: str | None
     score: float
     """The retriever's measure of how well it fits the query; comparable within one query."""
@@ -288,6 +287,16 @@ class Retrieval:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Released:
+    """How a claim was decided when its sentence was released: over the scores up to and with this sentence."""
+
+    verdict: Verdict
+    tau: float | None
+    """The threshold then; None where nothing was scored."""
+    at_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
     """One claim of the report, with everything that led to its verdict."""
 
@@ -302,6 +311,8 @@ class Claim:
     """The window that decided; None when nothing was scored."""
     counter_evidence: Evidence | None = None
     """The most confident window that says the opposite of `evidence`, when there is one."""
+    released: Released | None = None
+    """How it was decided when its sentence was released early; None where the whole answer was decided first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

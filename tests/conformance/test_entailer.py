@@ -18,6 +18,7 @@ from corrigenda.backends.nli_onnx import OnnxEntailer
 from corrigenda.backends.nli_scripted import ScriptedEntailer
 from corrigenda.backends.nli_transformers import TransformersEntailer
 from corrigenda.ports import Entailer
+from corrigenda.server.batching import BatchingEntailer
 from corrigenda.types import ChatRequest, Entailment, Pair, PairFailure
 
 T = TypeVar("T")
@@ -76,6 +77,7 @@ def chat(concurrency: int, *, twice: bool = False) -> Entailer:
 BACKENDS: dict[str, Callable[[], Entailer]] = {
     "scripted": scripted,
     "numbers": lambda: NumberChecked(scripted()),
+    "batching": lambda: BatchingEntailer(scripted(), max_pairs=2),
     "chat": lambda: chat(concurrency=1),
     "chat, concurrent": lambda: chat(concurrency=4),
     "chat, two looks": lambda: chat(concurrency=1, twice=True),

@@ -9,6 +9,7 @@ to 2 minutes). A reply that has begun to arrive is never asked for again.
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import math
 import re
@@ -122,6 +123,36 @@ class OpenAIChat:
         """
         plain = sum(c.isascii() and (c.isalpha() or c == " ") for c in text)
         return len(text.encode("utf-8", "surrogatepass")) - plain // 2
+
+    def for_model(self, model: str) -> OpenAIChat:
+        """Return this server's chat model called `model`, over this object's connections: close only this object."""
+        other = copy.copy(self)
+        other._model, other._refused, other._top_logprobs = model, set(), 0
+        other._begins_inside = _REASONS.search(model) is not None
+        return other
+
+    async def forward(self, body: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
+        """Send `body` as it is, with this object's key; return the reply's body as it comes. Raises BackendError.
+
+        A `body` without a model asks for this object's. Close the iterator when you stop early.
+        """
+        return await self._open({"model": self._model, "messages": [], "extra_body": {"model": self._model, **body}})
+
+    async def models(self, timeout_s: float) -> list[Mapping[str, Any]]:
+        """Return the server's list of models, asked for once, within `timeout_s` seconds. Raises BackendError."""
+        client = await self._client()
+        try:
+            answer = await client.get("/models", cast_to=object, options={"timeout": timeout_s, "max_retries": 0})
+        except Exception as exc:
+            raise translate(exc, self._server, timeout_s) from exc
+        found = answer.get("data") if isinstance(answer, Mapping) else None
+        if not isinstance(found, list):
+            raise BadReply(f"{self._server.place} answered without a list of models")
+        return [model for model in found if isinstance(model, Mapping) and isinstance(model.get("id"), str)]
+
+    def hide(self, text: str) -> str:
+        """Return `text` without the secrets that this object knows."""
+        return self._server.hide(text)
 
     async def aclose(self) -> None:
         """Close the connections that this object opened itself; a client that was passed in stays open."""

@@ -31,6 +31,9 @@ class ChatEntailer:
     The chat model may be shared with other stages, so `aclose` does not close it: who made it does.
     """
 
+    batches = False
+    """Every pair is a call of its own, so that pairs of several requests gain nothing from one another's company."""
+
     def __init__(
         self,
         model: LabelScorer,

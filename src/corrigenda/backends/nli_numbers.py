@@ -35,6 +35,8 @@ class NumberChecked:
         """Floor and ceiling for the policy `bounded`, where the inner verifier was calibrated with some."""
         self.warnings: tuple[str, ...] = tuple(getattr(inner, "warnings", ()))
         """What users of the inner verifier should know."""
+        self.batches: bool = getattr(inner, "batches", True)
+        """Whether the inner verifier scores many pairs faster together than one by one."""
 
     @property
     def name(self) -> str:

@@ -58,6 +58,10 @@ def body_of(request: ChatRequest, model: str, *, stream: bool) -> dict[str, Any]
         if _is_strict(schema):
             form["strict"] = True
         body["response_format"] = {"type": "json_schema", "json_schema": form}
+    if request.extra is not None:
+        if "max_completion_tokens" in request.extra:
+            body.pop("max_tokens", None)  # the same cap by its newer name; servers refuse both together
+        body |= _plain(request.extra)
     if stream:
         body["stream"] = True
         body["stream_options"] = {"include_usage": True}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from corrigenda.policies import TOLERANCE, Decided, Fixed, Policy
 from corrigenda.stages.entail import ScoredClaim
-from corrigenda.types import Claim, Decision, Evidence, Verdict
+from corrigenda.types import Claim, Decision, Entailment, Evidence, Verdict
 
 _REASONS: Mapping[Verdict, str] = {
     Verdict.SUPPORTED: "entails it",
@@ -21,9 +22,9 @@ Explain = Callable[[Evidence, str], str | None]
 
 
 def decide(
-    scored: Sequence[ScoredClaim], policy: Policy, explain: Explain | None = None
+    scored: Sequence[ScoredClaim], policy: Policy, explain: Explain | None = None, since: int = 0
 ) -> tuple[tuple[Claim, ...], Decided]:
-    """Return the report's claims, in order, and how they were decided.
+    """Return the report's claims, in order, from index `since` on, and how they were decided, all of them.
 
     Only claims that were put to the verifier enter the decision: a claim that is not checkable keeps that
     verdict, one that there was nothing (or no time) to check against is `unverified`, and one whose check broke
@@ -32,7 +33,7 @@ def decide(
     judged = [s for s in scored if s.scores is not None or s.failure is not None]
     decided = policy.decide([s.signed for s in judged])
     verdicts = {id(s): verdict for s, verdict in zip(judged, decided.verdicts, strict=True)}
-    return tuple(as_claim(s, verdicts.get(id(s)), explain) for s in scored), decided
+    return tuple(as_claim(s, verdicts.get(id(s)), explain) for s in scored[since:]), decided
 
 
 def verdict_at(score: float, decision: Decision, policy: Policy) -> Verdict:
@@ -76,12 +77,23 @@ def _reason(scored: ScoredClaim, verdict: Verdict, explain: Explain | None, by: 
     assert scored.scores is not None
     assert scored.evidence is not None
     special = explain(scored.evidence, scored.claim.text) if explain is not None else None
-    if verdict is Verdict.UNVERIFIED:
-        if scored.scores.label == "neutral":
-            base = f"{by} neither entails nor contradicts it"
-        else:
-            base = f"{scored.scores.label} of {abs(scored.scores.signed):.3f} does not reach the threshold"
-    else:
-        base = f"{by} {_REASONS[verdict]}"
     extra = [text for text in (special, scored.reason) if text]
+    base = _plain_reason(scored.scores, verdict, by)
     return f"{base} ({'; '.join(extra)})" if extra else base
+
+
+def _plain_reason(scores: Entailment, verdict: Verdict, by: str) -> str:
+    if verdict is not Verdict.UNVERIFIED:
+        return f"{by} {_REASONS[verdict]}"
+    if scores.label == "neutral":
+        return f"{by} neither entails nor contradicts it"
+    return f"{scores.label} of {abs(scores.signed):.3f} does not reach the threshold"
+
+
+def with_verdict(claim: Claim, verdict: Verdict, by: str = REFERENCE) -> Claim:
+    """Return a claim of a report with another verdict on the same scores; what else its reason says stays."""
+    if claim.scores is None or verdict is claim.verdict:
+        return claim
+    before = _plain_reason(claim.scores, claim.verdict, by)
+    rest = (claim.reason or "").removeprefix(before) if (claim.reason or "").startswith(before) else ""
+    return replace(claim, verdict=verdict, reason=_plain_reason(claim.scores, verdict, by) + rest)

@@ -1,0 +1,108 @@
+"""POST /v1/verify and /v1/decide: reports about answers that the client has, and about reports that it has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from corrigenda.concurrency import together
+from corrigenda.errors import InputError
+from corrigenda.report import from_dict
+from corrigenda.server.bodies import Exchange, encoded
+from corrigenda.server.conversation import choices_of, deadline_of, references_of
+from corrigenda.server.limits import Limits
+from corrigenda.server.problems import ApiError, internal, translated, wrong
+from corrigenda.server.served import Served
+from corrigenda.server.service import Service
+from corrigenda.server.wire import BatchBody, DecideBody, Item, VerifyBody, report_of, understood
+from corrigenda.settings import Choices
+from corrigenda.types import Report
+from corrigenda.windows import is_blank
+
+AT_A_TIME = 8
+"""Answers of one call that are worked on together, so that a large call leaves room for others."""
+
+
+async def verify(service: Service, exchange: Exchange, served: Served) -> None:
+    """Check one answer, or with `items` several. Raises ApiError and what the pipeline raises."""
+    data = await exchange.json()
+    await exchange.unless_gone(_verify(service, exchange, served, data))
+
+
+async def _verify(service: Service, exchange: Exchange, served: Served, data: Any) -> None:
+    limits = service.options.limits
+    batch = isinstance(data, Mapping) and "items" in data
+    body = understood(BatchBody, data) if batch else understood(VerifyBody, data)
+    items = body.items if isinstance(body, BatchBody) else [body]
+    if len(items) > limits.batch:
+        raise wrong(f"there are {len(items)} items; this server takes {limits.batch} in one call", "items")
+    for number, item in enumerate(items):
+        _require_fitting(item, limits, f"items.{number}." if batch else "")
+    default = service.options.mode if service.options.mode != "off" else "check"
+    served.mode = body.mode or default
+    choices = choices_of(body, correct=served.mode == "correct")
+    async with service.turn(served, deadline_of(body.deadline, limits, "deadline")) as left_s:
+        choices = replace(choices, timeout=left_s)
+        if not batch:
+            report = await _check(service, items[0], choices, "")
+            served.reports.append(report)
+            await exchange.reply(200, report_of(report))
+            return
+        gate = asyncio.Semaphore(AT_A_TIME)
+        found = await together([_one(service, item, choices, n, gate) for n, item in enumerate(items)])
+    served.reports += [each for each in found if isinstance(each, Report)]
+    parts = [report_of(each) if isinstance(each, Report) else each.body() for each in found]
+    await exchange.reply(200, {"reports": parts})
+
+
+def _require_fitting(item: Item, limits: Limits, where: str) -> None:
+    for name, text in (("answer", item.answer), ("question", item.question)):
+        if text is not None and len(text) > limits.answer_chars:
+            raise wrong(f"{where}{name} has {len(text)} characters; the limit is {limits.answer_chars}", where + name)
+        if text is not None and is_blank(text):
+            raise wrong(f"{where}{name} is empty; give its text", where + name)
+    references_of(item.contexts, limits, f"{where}contexts")
+
+
+async def _one(
+    service: Service, item: Item, choices: Choices, number: int, gate: asyncio.Semaphore
+) -> Report | ApiError:
+    """Check one of several answers; what goes wrong with it leaves the others alone."""
+    async with gate:
+        try:
+            return await _check(service, item, choices, f"items.{number}.")
+        except Exception as exc:
+            return translated(exc, service.engine.hide) or internal()
+
+
+async def _check(service: Service, item: Item, choices: Choices, where: str) -> Report:
+    return await service.engine.check(
+        item.answer,
+        question=item.question,
+        references=references_of(item.contexts, service.options.limits, f"{where}contexts"),
+        choices=choices,
+    )
+
+
+async def decide(service: Service, exchange: Exchange, served: Served) -> None:
+    """Decide a report anew from its scores. Raises ApiError."""
+    body = understood(DecideBody, await exchange.json())
+    try:
+        report = from_dict(body.report)
+    except InputError as exc:
+        raise wrong(str(exc), "report") from None
+    except (ArithmeticError, LookupError, RecursionError) as exc:
+        raise wrong("not a corrigenda report", "report") from exc
+    try:
+        decided = service.engine.corrigenda.decide(report, policy=body.policy, k=body.k)
+        reply = report_of(decided)
+        encoded(reply)
+    except InputError:
+        raise
+    except Exception as exc:
+        # The report is the client's: whatever in it cannot be decided or written is its fault.
+        raise wrong("the report holds values that cannot be decided on", "report") from exc
+    served.reports.append(decided)
+    await exchange.reply(200, reply)
