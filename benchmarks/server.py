@@ -5,6 +5,8 @@ and the verifier are scripted, at the speed of an API (first token after 0.4 s, 
 verifier takes 20 ms): these times are simulated, all others are measured. What is compared is a request to the server
 with the same request to the upstream alone, both with the same number of requests in flight.
 
+One answer in four is wrong and gets corrected, which takes one more call of the model behind the last sentence.
+
 Then come clients that vanish or hardly read, one after the other; afterwards nothing of them may be left.
 """
 
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import os
 import random
@@ -30,10 +33,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-ANSWER = (
+WRONG = (
     "Rome was built on 5 hills along the river Tiber. It has been the capital of Italy since 1871. "
     "The city is also home to the Vatican, the smallest state in the world."
 )
+RIGHT = WRONG.replace("5 hills", "seven hills")
 REFERENCE = (
     "Rome was built on seven hills along the Tiber. It became the capital of Italy in 1871. The Vatican lies in it."
 )
@@ -44,22 +48,29 @@ CHAT = {
     "rules": [
         {"contains": "You recall facts.", "reply": REFERENCE},
         {"contains": "You correct one sentence", "reply": "Rome was built on seven hills along the river Tiber."},
-        {"reply": ANSWER},
+        {"contains": "How many hills", "reply": WRONG},
+        {"reply": RIGHT},
     ],
 }
 NLI = {
     "seconds_per_call": 0.02,
     "rules": [{"hypothesis_contains": "5 hills", "scores": [0.01, 0.01, 0.98]}, {"scores": [0.98, 0.01, 0.01]}],
 }
-QUESTION = [{"role": "user", "content": "How many hills was Rome built on?"}]
+QUESTIONS = {True: "How many hills was Rome built on?", False: "Where was Rome built?"}
+"""A question whose answer is wrong and has to be corrected, and one whose answer is right."""
+WRONG_ONE_IN = 4
 
 
 @dataclass(kw_only=True)
 class Load:
     """What a phase of load gave: seconds of each request, and of each stream until its first text; failures."""
 
-    whole_s: list[float] = field(default_factory=list)
+    right_s: list[float] = field(default_factory=list)
+    """Of answers with nothing to correct."""
+    wrong_s: list[float] = field(default_factory=list)
+    """Of answers with something to correct."""
     first_s: list[float] = field(default_factory=list)
+    """Until the first text of a stream."""
     failures: Counter[str] = field(default_factory=Counter)
 
 
@@ -75,6 +86,11 @@ class Server:
         status = Path(f"/proc/{self.process.pid}/status").read_text("utf-8")
         found = re.search(r"VmRSS:\s+(\d+) kB", status)
         return int(found[1]) / 1024 if found else 0.0
+
+    def cpu_s(self) -> float:
+        """Return the processor time that it has used."""
+        times = Path(f"/proc/{self.process.pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+        return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
 
     def open_files(self) -> int:
         """Return how many files and sockets are open."""
@@ -118,13 +134,30 @@ async def request(port: int, body: Any) -> tuple[int, float, bytes]:
 
 def _raw(body: Any) -> bytes:
     sent = json.dumps(body).encode()
-    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(sent)}\r\n"
-    return head.encode() + b"Content-Type: application/json\r\nConnection: close\r\n\r\n" + sent
+    # HTTP/1.0: the body then comes as it is, and the connection ends with it.
+    head = f"POST /v1/chat/completions HTTP/1.0\r\nHost: 127.0.0.1\r\nContent-Length: {len(sent)}\r\n"
+    return head.encode() + b"Content-Type: application/json\r\n\r\n" + sent
 
 
-async def through(port: int, mode: str, load: Load, stream: bool) -> None:
+def _asked(wrong: bool, **more: Any) -> dict[str, Any]:
+    return {"model": "scripted", "messages": [{"role": "user", "content": QUESTIONS[wrong]}], **more}
+
+
+def _said(reply: bytes, stream: bool) -> str | None:
+    """Return the text of a reply; None where it is not whole."""
+    if not stream:
+        choice = json.loads(reply)["choices"][0]
+        return str(choice["message"]["content"]) if choice["finish_reason"] == "stop" else None
+    if not reply.endswith(b"data: [DONE]\n\n"):
+        return None
+    pieces = [json.loads(part.removeprefix("data: ")) for part in reply.decode().split("\n\n")[:-2]]
+    return "".join(piece["choices"][0]["delta"].get("content", "") for piece in pieces)
+
+
+async def through(port: int, mode: str, load: Load, number: int) -> None:
     """Ask the server once, and judge the reply."""
-    body = {"model": "scripted", "messages": QUESTION, "stream": stream, "corrigenda": {"mode": mode}}
+    wrong, stream = number % WRONG_ONE_IN == 0, number // WRONG_ONE_IN % 2 == 0
+    body = _asked(wrong, stream=stream, corrigenda={"mode": mode})
     began = time.perf_counter()
     try:
         status, first, reply = await request(port, body)
@@ -132,27 +165,25 @@ async def through(port: int, mode: str, load: Load, stream: bool) -> None:
         load.failures[type(exc).__name__] += 1
         return
     took = time.perf_counter() - began
-    expected = "seven hills along" if mode == "correct" else "5 hills along"
-    ended = b"data: [DONE]" in reply if stream else b'"finish_reason":"stop"' in reply
-    if status != 200 or not ended or expected.encode() not in reply:
+    if status != 200 or _said(reply, stream) != (WRONG if wrong and mode == "off" else RIGHT):
         load.failures[f"status {status}" if status != 200 else "wrong reply"] += 1
         return
-    load.whole_s.append(took)
+    (load.wrong_s if wrong else load.right_s).append(took)
     if first:
         load.first_s.append(first)
 
 
-async def loaded(ask: Callable[[Load, bool], Awaitable[None]], concurrency: int, seconds: float) -> Load:
+async def loaded(ask: Callable[[Load, int], Awaitable[None]], concurrency: int, seconds: float) -> Load:
     """Keep `concurrency` requests in flight for so long; half of them are streams."""
-    load, end = Load(), time.perf_counter() + seconds
+    load, end, numbers = Load(), time.perf_counter() + seconds, itertools.count()
 
-    async def work(number: int) -> None:
+    async def work() -> None:
         # Spread over a second, so that they do not march in step.
-        await asyncio.sleep(random.random())  # noqa: S311
+        await asyncio.sleep(random.random())
         while time.perf_counter() < end:
-            await ask(load, number % 2 == 0)
+            await ask(load, next(numbers))
 
-    await asyncio.gather(*(work(n) for n in range(concurrency)))
+    await asyncio.gather(*(work() for _ in range(concurrency)))
     return load
 
 
@@ -164,17 +195,16 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 def row(name: str, load: Load, seconds: float) -> str:
     """Return a line about a phase."""
-    cells = [f"{1000 * quantile(load.whole_s, q):8.0f}" for q in (0.5, 0.95, 0.99)]
-    cells += [f"{1000 * quantile(load.first_s, q):8.0f}" for q in (0.5, 0.95)]
-    failed = sum(load.failures.values())
-    return f"{name:<22}{len(load.whole_s):>9}{len(load.whole_s) / seconds:>8.1f}{failed:>8}{''.join(cells)}"
+    cells = [1000 * quantile(times, q) for times in (load.right_s, load.wrong_s, load.first_s) for q in (0.5, 0.95)]
+    replies, failed = len(load.right_s) + len(load.wrong_s), sum(load.failures.values())
+    return f"{name:<22}{replies:>8}{replies / seconds:>8.1f}{failed:>8}{''.join(f'{cell:9.0f}' for cell in cells)}"
 
 
 async def under_load(server: Server, upstream: int, arguments: argparse.Namespace) -> bool:
     """Measure, print, and return whether every request was served."""
     seconds, many = arguments.seconds, arguments.concurrency
-    direct = await loaded(lambda load, s: through(upstream, "off", load, s), many, seconds)
-    await loaded(lambda load, s: through(server.port, "correct", load, s), many, min(seconds, 5))
+    direct = await loaded(lambda load, n: through(upstream, "off", load, n), many, seconds)
+    await loaded(lambda load, n: through(server.port, "correct", load, n), many, min(seconds, 5))  # warm up
     memory: list[float] = []
 
     async def watch() -> None:
@@ -182,16 +212,21 @@ async def under_load(server: Server, upstream: int, arguments: argparse.Namespac
             memory.append(server.memory_mb())
             await asyncio.sleep(0.5)
 
-    watching = asyncio.create_task(watch())
-    corrected = await loaded(lambda load, s: through(server.port, "correct", load, s), many, seconds)
+    watching, used = asyncio.create_task(watch()), server.cpu_s()
+    corrected = await loaded(lambda load, n: through(server.port, "correct", load, n), many, seconds)
     watching.cancel()
-    print(f"\n{many} requests in flight, {seconds:g} s each; milliseconds")
-    print(f"{'':<22}{'replies':>9}{'per s':>8}{'failed':>8}{'p50':>8}{'p95':>8}{'p99':>8}{'1st p50':>8}{'1st p95':>8}")
+    used = server.cpu_s() - used
+    print(f"\n{many} requests in flight, {seconds:g} s each; milliseconds to the end, and to the first text")
+    names = ("replies", "per s", "failed", *(f"{what} p{q}" for what in ("right", "wrong", "1st") for q in (50, 95)))
+    print(f"{'':<22}{''.join(f'{name:>{8 if n < 3 else 9}}' for n, name in enumerate(names))}")
     print(row("upstream alone", direct, seconds))
     print(row("checked and corrected", corrected, seconds))
-    for share in (0.5, 0.95):
-        added = 1000 * (quantile(corrected.whole_s, share) - quantile(direct.whole_s, share))
-        print(f"added latency, p{100 * share:.0f}: {added:.0f} ms")
+    for what in ("right", "wrong"):
+        times = [getattr(load, f"{what}_s") for load in (corrected, direct)]
+        added = [1000 * (quantile(times[0], share) - quantile(times[1], share)) for share in (0.5, 0.95)]
+        print(f"added latency of {what} answers: p50 {added[0]:.0f} ms, p95 {added[1]:.0f} ms")
+    served = len(corrected.right_s) + len(corrected.wrong_s)
+    print(f"processor time of the server: {1000 * used / max(1, served):.1f} ms a request, {used / seconds:.0%} of one")
     quarter = max(1, len(memory) // 4)
     early, late = statistics.median(memory[:quarter]), statistics.median(memory[-quarter:])
     print(f"memory of the server: {early:.1f} MB in the first quarter, {late:.1f} MB in the last one")
@@ -203,7 +238,7 @@ async def under_load(server: Server, upstream: int, arguments: argparse.Namespac
 
 def vanishing(server: Server, count: int) -> bool:
     """Let clients come that leave or hardly read, one after the other; return whether nothing of them is left."""
-    body = _raw({"model": "scripted", "messages": QUESTION, "stream": True})
+    body = _raw(_asked(wrong=True, stream=True))
     for number in range(200):  # what is allocated once is allocated now
         _misbehave(server.port, body, number)
     _settle(server)

@@ -77,8 +77,11 @@ async def generate_to_scores(
             await scoring
     except* BackendError as failures:
         # Only generate lets one out, and then there is no answer to lose; the group has cancelled the rest.
-        # Its own cause stays with it: that is where a backend's own words are.
-        raise failures.exceptions[0] from failures.exceptions[0].__cause__
+        failure = failures.exceptions[0]
+    if failure is not None:
+        # With its own cause, which holds the backend's own words; and not in the block above: early releases of
+        # Python 3.11 wrap what is raised there in a group.
+        raise failure
     return completion
 
 

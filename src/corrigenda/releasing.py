@@ -186,13 +186,12 @@ class _Releaser:
         run, held = self._run, self._held
         edits: list[Edit] = []
         with run.trace.stage("reassemble"):
-            if held:
-                proposed = [edit for settled in held for edit in settled.edits]
+            proposed = [edit for settled in held for edit in settled.edits]
+            if proposed:
                 known = run.sentences[: held[-1].sentence.index + 1]
-                settled_edits = settle_unrepaired(
-                    run.answer[:end], proposed, known, run.prompts, run.options.unrepaired
-                )
-                edits = [self._of_the_rest(edit) for edit in settled_edits]
+                unrepaired = run.options.unrepaired
+                proposed = list(settle_unrepaired(run.answer[:end], proposed, known, run.prompts, unrepaired))
+                edits = [self._of_the_rest(edit) for edit in proposed]
             text = self._rest(end, edits)
         now = run.trace.now()
         claims = []

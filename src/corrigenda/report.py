@@ -25,15 +25,15 @@ def plain(value: Any, digits: int = 6) -> Any:
 
     Numbers are rounded to `digits` decimals, those of fields that end in `_s` to 4.
     """
+    if value is None or type(value) in (str, int, bool):
+        return value  # by far the most, and a server writes many reports a second
     if isinstance(value, Span):
         return [value.start, value.end]
     if isinstance(value, Enum):
         return value.value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            f.name: plain(getattr(value, f.name), 4 if f.name.endswith("_s") else digits)
-            for f in dataclasses.fields(value)
-        }
+    names = _names(type(value))
+    if names is not None:
+        return {name: plain(getattr(value, name), 4 if name.endswith("_s") else digits) for name in names}
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, tuple | list):
@@ -41,6 +41,12 @@ def plain(value: Any, digits: int = 6) -> Any:
     if isinstance(value, float):
         return round(value, digits)
     return value
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...] | None:
+    """Return the names of a record's fields; None for a type that is no record."""
+    return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else None
 
 
 def to_dict(report: Report) -> dict[str, Any]:

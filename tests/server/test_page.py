@@ -135,6 +135,19 @@ def test_pointing_at_a_claim_shows_it_and_pointing_away_shows_the_chosen_one(bro
         assert page.locator(".mark.chosen").all_inner_texts() == [SENTENCES[0]]
 
 
+def test_what_appears_under_a_pointer_at_rest_is_not_pointed_at(browser: Browser) -> None:
+    with visiting(browser) as visit:
+        page = visit.ask()
+        place = page.get_by_text(SENTENCES[3]).first.bounding_box()
+        assert place is not None
+        page.mouse.move(place["x"] + 5, place["y"] + 5)
+        page.keyboard.press("Control+Enter")
+        page.locator("#ask-question").press("Control+Enter")
+        page.wait_for_function("document.querySelector('#work').hidden")
+        visit.result()
+        expect(page.locator("#detail-title")).to_contain_text("Claim 2 of 4")
+
+
 def test_before_and_after_differ_only_where_it_was_rewritten(browser: Browser) -> None:
     with visiting(browser) as visit:
         page = visit.ask()

@@ -124,7 +124,7 @@ def test_a_screen_reader_is_told_what_a_claim_is(browser: Browser) -> None:
         expect(page.get_by_role("img", name="Signed scores of 4 claims")).to_have_count(1)
         expect(page.get_by_role("tab", name="Ask a question")).to_have_attribute("aria-selected", "true")
         page.get_by_role("slider", name="k").fill("2")
-        expect(page.locator("#announcer")).to_have_text("bounded, k 2.00: 1 contradicted, 1 unverified, 2 supported")
+        expect(page.locator("#announcer")).to_have_text("bounded, k 2.00: 1 contradicted, 2 unverified, 1 supported")
 
 
 def too_wide(page: Page) -> Any:
@@ -159,6 +159,8 @@ def test_on_a_phone_the_details_come_up_from_below_and_go_away(browser: Browser)
         assert box is not None
         assert (round(box["x"]), round(box["width"]), round(box["y"] + box["height"])) == (0, 380, 760)
         assert box["height"] <= 381
+        claim = page.locator(".mark.chosen").bounding_box()
+        assert claim is not None and claim["y"] + claim["height"] <= box["y"], "the claim itself stays in sight"
         page.get_by_role("button", name="Close the details").tap()
         expect(detail).to_be_hidden()
         page.locator(".tag").nth(3).tap()

@@ -95,7 +95,7 @@ def test_a_busy_server_says_when_to_come_back(browser: Browser) -> None:
         page = press_check(visit)
         again = page.get_by_role("button", name="Try again")
         expect(again).to_be_disabled()
-        assert "Try again in 7 seconds." in page.locator("#problem").inner_text()
+        assert "It asks to wait 7 seconds." in page.locator("#problem").inner_text()
         page.clock.run_for(6_000)
         expect(again).to_be_disabled()
         page.clock.run_for(2_000)

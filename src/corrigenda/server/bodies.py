@@ -51,7 +51,8 @@ class Exchange:
             async with asyncio.timeout(self._limits.read_s):
                 raw = await self._body()
         except TimeoutError as exc:
-            raise ApiError(408, f"the body did not arrive within {self._limits.read_s:g} s", code="too_slow") from exc
+            message = f"the body did not arrive within {self._limits.read_s:g} s"
+            raise ApiError(408, message, code="too_slow", headers={"Connection": "close"}) from exc
         return parse(raw)
 
     async def _body(self) -> bytes:

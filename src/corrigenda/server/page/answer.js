@@ -5,8 +5,9 @@ import { pieces } from "./text.js";
 import { verdictOf, worst } from "./verdicts.js";
 
 /**
- * Show `report.answer` in `box`. Returns {update, select, focus, order}: `update(report)` shows other verdicts of the
- * same claims, `select(index)` marks one claim, `focus(index)` moves the keyboard's focus to its label.
+ * Show `report.answer` in `box`, and the claims that have no place in it in `loose`. Returns {update, select, focus,
+ * reveal}: `update(report)` shows other verdicts of the same claims, `select(index)` marks one claim, `focus(index)`
+ * moves the keyboard's focus to its label, `reveal(index)` scrolls to its text.
  * `on.choose(index)` is called on a click or when a label gets the focus, `on.hover(index or null)` as the pointer
  * moves, `on.open(index)` on Enter, which asks for the details themselves.
  */
@@ -120,7 +121,9 @@ export function showAnswer(box, loose, report, on) {
   };
 
   update(report);
-  return { update, select, focus: (index) => tags[index]?.focus(), order };
+  const reveal = (index) =>
+    marks.find(({ inside }) => inside.includes(index))?.node.scrollIntoView({ block: "nearest" });
+  return { update, select, focus: (index) => tags[index]?.focus(), reveal };
 }
 
 /** Return which of the claims covers the least, so that a pointer finds the one that it points at. */

@@ -168,29 +168,27 @@ function showProblem(error) {
   }
   const refused = problem.said !== "" && showRefused(problem.param, problem.said);
   const again = el("button", { type: "button", onclick: run }, "Try again");
-  const remedy = el("p", { class: "remedy" }, problem.remedy);
   put(
     byId("problem"),
     el("h2", {}, problem.title),
     problem.said !== "" && el("p", { class: "said", dir: "auto" }, problem.said),
-    remedy,
+    el("p", {}, problem.remedy),
     !refused && el("div", { class: "actions" }, again),
     problem.requestId && el("p", { class: "hint" }, "Request ", el("code", {}, problem.requestId)),
   );
   byId("problem").hidden = false;
   if (error.report) show(error.report);
-  if (problem.wait > 0) countDown(problem.wait, again, remedy);
+  if (problem.wait > 0) countDown(problem.wait, again);
 }
 
 /** Hold the button back for as long as the server asks for. */
-function countDown(seconds, button, remedy) {
+function countDown(seconds, button) {
   let left = seconds;
-  button.disabled = true;
-  // Alerts are read out whole at each change, so only what is seen counts down.
+  // An alert is read out again whenever it changes, so only what is seen counts down.
   const shown = el("span", { "aria-hidden": "true" });
-  remedy.after(shown);
+  button.append(shown);
   const tick = () => {
-    put(shown, left > 0 && count(left, "second"));
+    put(shown, left > 0 && ` in ${left} s`);
     button.disabled = left > 0;
     if (left <= 0) clearInterval(waiting);
     left -= 1;

@@ -1,6 +1,6 @@
 // Everything about one claim: its scores, the window of the reference that decided, and what was done about it.
 
-import { count, el, number, signed } from "./dom.js";
+import { count, el, number, sentence, signed } from "./dom.js";
 import { Points, wordChanges } from "./text.js";
 import { badge } from "./verdicts.js";
 
@@ -22,10 +22,6 @@ export function claimDetail(report, original, index) {
 /** Return the heading of the details: the claim's number and its verdict. */
 export function claimHeading(report, index) {
   return [`Claim ${index + 1} of ${report.claims.length} `, badge(report.claims[index].verdict)];
-}
-
-function sentence(text) {
-  return text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
 }
 
 function scores(claim) {

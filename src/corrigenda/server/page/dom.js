@@ -60,6 +60,11 @@ export function number(value, digits = 2) {
   return (value < 0 ? "−" : "") + Math.abs(value).toFixed(digits);
 }
 
+/** Return `text` as a sentence: with a capital and a full stop. */
+export function sentence(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?…]$/.test(text) ? "" : ".");
+}
+
 /** Return "1 claim" or "3 claims". */
 export function count(n, noun) {
   return `${n} ${noun}${n === 1 ? "" : "s"}`;

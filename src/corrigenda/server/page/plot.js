@@ -8,6 +8,7 @@ const TOP = 40; // for the labels of µ and τ
 const STRIP = 96; // for the marks
 const BOTTOM = 36; // for the axis
 const SPACING = 12; // between stacked marks
+const MOST_APART = 7; // marks above each other that the strip has room for
 
 /** Return {node, draw}: `draw(report, chosen)` draws the plot anew. A new width redraws it, too. */
 export function stripPlot(on) {
@@ -127,23 +128,30 @@ function beyond(at, label, width) {
   );
 }
 
-/** Place the marks so that equal scores stand above each other, closer together where there are many. */
+/** Place the marks so that equal scores stand above each other; where there are many, they close up to a bar. */
 function marks(scored, x, chosen, on) {
   const columns = new Map();
   for (const claim of scored) {
     const column = Math.round(x(claim.signed) / SPACING);
     columns.set(column, [...(columns.get(column) ?? []), claim]);
   }
-  const found = [];
+  const [points, labels] = [[], []];
   for (const claims of columns.values()) {
-    const step = Math.min(SPACING, (STRIP - 2 * SPACING) / Math.max(claims.length - 1, 1));
-    const first = TOP + STRIP / 2 - (step * (claims.length - 1)) / 2;
-    claims.forEach((claim, row) =>
-      found.push(mark(claim, x(claim.signed), first + step * row, claim.index === chosen, on)),
-    );
+    const dense = claims.length > MOST_APART;
+    const step = dense ? (STRIP - 3.5 * SPACING) / (claims.length - 1) : SPACING;
+    const first = dense ? TOP + 2.5 * SPACING : TOP + STRIP / 2 - (SPACING * (claims.length - 1)) / 2;
+    claims.forEach((claim, row) => {
+      const isChosen = claim.index === chosen;
+      const looks = `point v-${claim.verdict}${isChosen ? " chosen" : ""}${dense ? " dense" : ""}`;
+      points.push({ isChosen, node: mark(claim, looks, x(claim.signed), first + step * row, on) });
+    });
+    if (dense) {
+      const at = x(claims[0].signed);
+      labels.push(svg("text", { x: at, y: TOP + 15, "text-anchor": "middle" }, String(claims.length)));
+    }
   }
-  // The chosen one last, so that it lies on top.
-  return found.sort((a, b) => a.classList.contains("chosen") - b.classList.contains("chosen"));
+  points.sort((a, b) => a.isChosen - b.isChosen); // the chosen one last, so that it lies on top
+  return [...points.map((point) => point.node), ...labels];
 }
 
 const SHAPES = {
@@ -152,13 +160,13 @@ const SHAPES = {
   unverified: () => svg("path", { d: "M0-5.5 5.5 0 0 5.5-5.5 0Z" }),
 };
 
-function mark(claim, x, y, isChosen, on) {
+function mark(claim, looks, x, y, on) {
   const shape = (SHAPES[claim.verdict] ?? SHAPES.unverified)();
   const title = `Claim ${claim.index + 1}, ${verdictOf(claim.verdict).word}, ${signed(claim.signed)}`;
   return svg(
     "g",
     {
-      class: `point v-${claim.verdict}${isChosen ? " chosen" : ""}`,
+      class: looks,
       transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`,
       "data-claim": claim.index,
       onclick: () => on.choose(claim.index),

@@ -64,7 +64,7 @@ function ofStatus(error) {
   return {
     title,
     said: error.message,
-    remedy: wait > 0 ? `Try again in ${count(wait, "second")}.` : remedy,
+    remedy: wait > 0 ? `It asks to wait ${count(wait, "second")}.` : remedy,
     wait,
     requestId: error.requestId,
     param: error.param,

@@ -4,7 +4,7 @@ import { showAnswer } from "./answer.js";
 import { decisionControls, decisionFigures } from "./controls.js";
 import { copy } from "./copy.js";
 import { claimDetail, claimHeading, marked } from "./detail.js";
-import { byId, count, el, put, signed } from "./dom.js";
+import { byId, count, el, put, sentence, signed } from "./dom.js";
 import { stripPlot } from "./plot.js";
 import { answerChanges } from "./text.js";
 import { timeline } from "./timeline.js";
@@ -200,7 +200,7 @@ class View {
       el(
         "p",
         { class: "gist" },
-        report.reason ?? status.text,
+        report.reason ? sentence(report.reason) : status.text,
         report.claims.length > 0 && ` ${count(report.claims.length, "claim")}: ${tallyText(report.claims)}.`,
       ),
       warnings.length > 0 && el("ul", { class: "warnings", "aria-label": "Warnings" }, warnings),
@@ -266,6 +266,7 @@ class View {
     this.chosen = index;
     this.hovered = null;
     this.refresh();
+    if (NARROW.matches && index !== null) this.answer.reveal(index);
   }
 
   hover(index) {
