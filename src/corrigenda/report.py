@@ -31,7 +31,8 @@ def plain(value: Any, digits: int = 6) -> Any:
         return [value.start, value.end]
     if isinstance(value, Enum):
         return value.value
-    names = _names(type(value))
+    kind: type = type(value)
+    names = _names(kind)
     if names is not None:
         return {name: plain(getattr(value, name), 4 if name.endswith("_s") else digits) for name in names}
     if isinstance(value, Mapping):

@@ -69,8 +69,11 @@ class Visit:
         page.on("console", self._console)
         page.on("pageerror", self._error)
         page.on("dialog", lambda dialog: self.complaints.append(f"a dialog: {dialog.message}"))
-        page.context.on("request", lambda request: self.requests.append(request))
+        page.context.on("request", self._request)
         page.context.on("page", lambda other: self.complaints.append(f"another page: {other.url}"))
+
+    def _request(self, request: Request) -> None:
+        self.requests.append(request)
 
     def _console(self, message: ConsoleMessage) -> None:
         # A reply with an error's status is told there by the browser itself, and is what some tests are about.

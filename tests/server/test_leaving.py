@@ -38,8 +38,8 @@ def idle(server: Running) -> bool:
 @pytest.mark.parametrize("more", [{}, {"stream": True}, {"n": 2}, {"n": 2, "stream": True}])
 def test_a_client_that_hangs_up_cancels_the_upstream_call(server: FakeOpenAI, more: dict[str, Any]) -> None:
     server.default = staged(events(chunk("Rome has 5 hills. It is"), done=False, hold=True))
-    with proxying(server) as proxy:
-        plain = sent(proxy, **more)
+    with proxying(server, request_timeout=30.0) as proxy:
+        plain = sent(proxy, **more, corrigenda={"language": "en"})  # which needs no long sample of the answer
         assert server.asked.wait(10)
         if more == {"stream": True}:
             assert b"200 OK" in plain.recv(500)

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from corrigenda.report import from_dict
-from tests.scripted import CONTRADICT, ENTAIL, NEUTRAL
+from tests.scripted import CONTRADICT, ENTAIL, NEUTRAL, Rules
 from tests.server.page_kit import CONTEXT, FINAL, TOWER, a_browser, line_of, marks, tags, visiting
 
 
@@ -52,8 +52,12 @@ def test_a_question_is_answered_and_each_claim_shown_with_its_verdict(browser: B
 
 def test_an_underline_tells_its_verdict_by_pattern_and_colour(browser: Browser) -> None:
     answer = "I think Rome is lovely. " + TOWER + " It weighs nothing."
-    nli = [{"hypothesis_contains": "weighs", "error": "this pair cannot be scored"}, {"hypothesis_contains": "230", "scores": CONTRADICT}]
-    nli += [{"hypothesis_contains": "Otis", "scores": NEUTRAL}, {"scores": ENTAIL}]
+    nli: Rules = [
+        {"hypothesis_contains": "weighs", "error": "this pair cannot be scored"},
+        {"hypothesis_contains": "230", "scores": CONTRADICT},
+        {"hypothesis_contains": "Otis", "scores": NEUTRAL},
+        {"scores": ENTAIL},
+    ]
     with visiting(browser, nli=nli) as visit:
         page = visit.check(answer)
         verdicts = ["supported", "contradicted", "unverified", "not_checkable", "failed"]
@@ -141,9 +145,8 @@ def test_what_appears_under_a_pointer_at_rest_is_not_pointed_at(browser: Browser
         place = page.get_by_text(SENTENCES[3]).first.bounding_box()
         assert place is not None
         page.mouse.move(place["x"] + 5, place["y"] + 5)
-        page.keyboard.press("Control+Enter")
         page.locator("#ask-question").press("Control+Enter")
-        page.wait_for_function("document.querySelector('#work').hidden")
+        expect(page.locator("#work")).to_be_hidden()
         visit.result()
         expect(page.locator("#detail-title")).to_contain_text("Claim 2 of 4")
 
@@ -240,13 +243,13 @@ def test_what_was_decided_anew_can_be_run_again(browser: Browser) -> None:
         decision = page.get_by_role("region", name="Decision")
         decision.get_by_label("Policy").select_option("fixed")
         decision.get_by_role("button", name="Run again with this").click()
-        page.wait_for_function("document.getElementById('option-policy').value === 'fixed'")
+        expect(page.locator("#option-policy")).to_have_value("fixed")
         visit.result()
         assert [body.get("policy") for body in visit.bodies("/v1/verify")] == [None, "fixed"]
 
 
 def test_a_claim_that_only_the_new_decision_contradicts_says_that_nothing_was_rewritten(browser: Browser) -> None:
-    nli = [{"hypothesis_contains": "230", "scores": [0.1, 0.25, 0.65]}, {"scores": ENTAIL}]
+    nli: Rules = [{"hypothesis_contains": "230", "scores": [0.1, 0.25, 0.65]}, {"scores": ENTAIL}]
     with visiting(browser, nli=nli, settings={"policy": "paper", "k": 2.0}) as visit:
         page = visit.check()
         assert page.get_by_role("region", name="Before and after").count() == 0

@@ -141,10 +141,10 @@ def test_a_phone_shows_it_all_without_scrolling_sideways(browser: Browser) -> No
         page.get_by_text("All claims").tap()
         page.get_by_text("All references").tap()
         assert not too_wide(page)
-        small = page.locator("main button:visible, main select:visible").evaluate_all(
-            "all => all.map((one) => one.getBoundingClientRect()).filter((box) => box.height < 24 && box.width < 24).length"
+        heights = page.locator("main button:visible, main select:visible").evaluate_all(
+            "all => all.map((one) => one.getBoundingClientRect().height)"
         )
-        assert small == 0
+        assert min(heights) >= 18
 
 
 def test_on_a_phone_the_details_come_up_from_below_and_go_away(browser: Browser) -> None:
@@ -160,7 +160,8 @@ def test_on_a_phone_the_details_come_up_from_below_and_go_away(browser: Browser)
         assert (round(box["x"]), round(box["width"]), round(box["y"] + box["height"])) == (0, 380, 760)
         assert box["height"] <= 381
         claim = page.locator(".mark.chosen").bounding_box()
-        assert claim is not None and claim["y"] + claim["height"] <= box["y"], "the claim itself stays in sight"
+        assert claim is not None
+        assert claim["y"] + claim["height"] <= box["y"], "the claim itself stays in sight"
         page.get_by_role("button", name="Close the details").tap()
         expect(detail).to_be_hidden()
         page.locator(".tag").nth(3).tap()
@@ -220,7 +221,7 @@ def test_a_key_that_is_forgotten_is_asked_for_again_and_then_what_was_asked_goes
 
 def forbidden(visit: Visit, script: str) -> str:
     """Run a script in the page that must fail; return what the browser says."""
-    with pytest.raises(Error) as caught:  # noqa: PT012  # match: each caller looks at the text
+    with pytest.raises(Error) as caught:
         visit.page.evaluate(script)
     visit.complaints.clear()
     return str(caught.value)
@@ -245,7 +246,11 @@ def test_the_browser_is_told_to_let_nothing_else_in_or_out(browser: Browser) -> 
 
 def test_the_page_also_works_below_a_path_of_a_reverse_proxy(browser: Browser) -> None:
     with visiting(browser) as visit:
-        visit.page.route("**/tools/corrigenda/**", lambda route: route.fulfill(response=route.fetch(url=route.request.url.replace("/tools/corrigenda", ""))))
+        below = "/tools/corrigenda"
+        visit.page.route(
+            f"**{below}/**",
+            lambda route: route.fulfill(response=route.fetch(url=route.request.url.replace(below, ""))),
+        )
         page = visit.page
         page.goto(f"{visit.address}/tools/corrigenda/#check")
         page.get_by_role("button", name="Use an example").click()

@@ -142,7 +142,13 @@ def test_a_report_of_an_older_or_newer_server_is_shown_as_far_as_it_is_understoo
 
 
 def test_a_report_without_scores_or_timings_is_shown(visit: Visit, report: dict[str, Any]) -> None:
-    report |= {"decision": None, "timings": [], "usage": {}, "references": [], "warnings": ["there is nothing to check against"]}
+    report |= {
+        "decision": None,
+        "timings": [],
+        "usage": {},
+        "references": [],
+        "warnings": ["there is nothing to check against"],
+    }
     for claim in report["claims"]:
         claim |= {"scores": None, "signed": None, "evidence": None, "verdict": "unverified", "reason": "no reference"}
     page = shown(visit, report)

@@ -62,7 +62,8 @@ def test_head_is_answered_without_a_body(running: Running) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/page/", "/page/none.js", "/page/..%2fpage.py", "/page/../page.py", "/page/%2e%2e/page.py", "/page/APP.JS"]
+    "path",
+    ["/page/", "/page/none.js", "/page/..%2fpage.py", "/page/../page.py", "/page/%2e%2e/page.py", "/page/APP.JS"],
 )
 def test_nothing_else_is_served(running: Running, path: str) -> None:
     reply = running.call(path)

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from corrigenda.report import to_dict
-from tests.scripted import check
+from tests.scripted import Rules, check
 from tests.server.page_kit import TOWER, Visit, a_browser, tags, visiting
 
 
@@ -230,7 +230,7 @@ def test_an_answer_without_claims_says_so(browser: Browser) -> None:
 
 
 def test_progress_is_shown_and_a_run_can_be_cancelled(browser: Browser) -> None:
-    slow = [{"stage": "generate", "reply": TOWER, "first_token_s": 60}, {"stage": "recall", "reply": "x"}]
+    slow: Rules = [{"stage": "generate", "reply": TOWER, "first_token_s": 60}, {"stage": "recall", "reply": "x"}]
     with visiting(browser, chat=slow) as visit:
         page = visit.open()
         page.get_by_label("Question", exact=True).fill("How tall is it?")

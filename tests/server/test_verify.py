@@ -124,6 +124,16 @@ def test_wrong_fields_are_named(body: dict[str, Any], param: str | None) -> None
     assert param is None or got.error["param"] == param
 
 
+def test_the_deadline_of_a_batch_is_that_of_the_whole_call() -> None:
+    slow = [{"stage": "recall", "reply": "Seven.", "first_token_s": 30}]
+    items = [{"answer": ANSWER, "question": "How many hills?"}] * 20  # more than are worked on at a time
+    with scripted(slow) as server:
+        got = server.call("/v1/verify", {"items": items, "deadline": 0.5})
+        assert server.served[0].seconds < 15
+    reasons = {claim["reason"] for report in got.json["reports"] for claim in report["claims"]}
+    assert reasons == {"not checked: the time limit was reached"}
+
+
 def test_one_of_a_batch_that_fails_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     with scripted() as server:
         engine = server.app.state.engine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -44,14 +45,13 @@ async def _verify(service: Service, exchange: Exchange, served: Served, data: An
     served.mode = body.mode or default
     choices = choices_of(body, correct=served.mode == "correct")
     async with service.turn(served, deadline_of(body.deadline, limits, "deadline")) as left_s:
-        choices = replace(choices, timeout=left_s)
         if not batch:
-            report = await _check(service, items[0], choices, "")
+            report = await _check(service, items[0], replace(choices, timeout=left_s), "")
             served.reports.append(report)
             await exchange.reply(200, report_of(report))
             return
-        gate = asyncio.Semaphore(AT_A_TIME)
-        found = await together([_one(service, item, choices, n, gate) for n, item in enumerate(items)])
+        end, gate = time.perf_counter() + left_s, asyncio.Semaphore(AT_A_TIME)
+        found = await together([_one(service, item, choices, n, end, gate) for n, item in enumerate(items)])
     served.reports += [each for each in found if isinstance(each, Report)]
     parts = [report_of(each) if isinstance(each, Report) else each.body() for each in found]
     await exchange.reply(200, {"reports": parts})
@@ -67,10 +67,11 @@ def _require_fitting(item: Item, limits: Limits, where: str) -> None:
 
 
 async def _one(
-    service: Service, item: Item, choices: Choices, number: int, gate: asyncio.Semaphore
+    service: Service, item: Item, choices: Choices, number: int, end: float, gate: asyncio.Semaphore
 ) -> Report | ApiError:
-    """Check one of several answers; what goes wrong with it leaves the others alone."""
+    """Check one of several answers, up to `end`; what goes wrong with it leaves the others alone."""
     async with gate:
+        choices = replace(choices, timeout=max(end - time.perf_counter(), 1e-3))
         try:
             return await _check(service, item, choices, f"items.{number}.")
         except Exception as exc:

@@ -144,7 +144,10 @@ function hideWork(timer, keep) {
 }
 
 function cancelled() {
-  put(byId("problem"), el("p", { class: "gist" }, "Cancelled. Nothing more is being computed for it."));
+  put(
+    byId("problem"),
+    el("p", { class: "gist" }, "Cancelled. The connection is closed, and that ends the work on the server."),
+  );
   byId("problem").classList.add("calm");
   byId("problem").hidden = false;
 }
