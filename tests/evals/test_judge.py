@@ -98,6 +98,21 @@ def test_the_lexical_judge_counts_words(answer: str, correct: bool) -> None:
     assert judged(LexicalJudge(), answer).correct is correct
 
 
+@pytest.mark.parametrize("answer", ["I think it is so.", "I have no idea what they have.", "Comment: a car."])
+def test_the_lexical_judge_makes_nothing_correct_by_a_reference_that_states_nothing(answer: str) -> None:
+    correct = ("Paris lies on that river.", "I have no comment.")
+    assert judged(LexicalJudge(), answer, correct=correct, incorrect=("Nobody lives there.",)).correct is not True
+    assert rouge_1(answer, "I have no comment.") > rouge_1(answer, "Nobody lives there.")
+
+
+def test_the_lexical_judge_has_nothing_to_compare_with_where_no_reference_states_anything() -> None:
+    found = judged(LexicalJudge(), "Seven.", correct=("I have no comment.",), incorrect=("I don't know.",))
+    reason = "no reference answer states anything that it could be compared with"
+    assert found == Judgement(correct=None, reason=reason)
+    found = judged(LexicalJudge(), "Seven.", correct=("I have no comment.",), incorrect=("Five.",))
+    assert found.correct is False
+
+
 def test_the_lexical_judge_says_why() -> None:
     assert judged(LexicalJudge(), "Rome stands on five hills.") == Judgement(
         correct=False,
@@ -204,8 +219,10 @@ def test_one_sentence_does_not_excuse_another() -> None:
 def test_a_pair_that_cannot_be_scored_leaves_the_answer_undecided() -> None:
     broken = {"hypothesis_contains": "flat", "error": "too long"}
     found = judged(nli(broken, SEVEN), "There are seven.")
-    assert (found.correct, found.reason) == (None, "not every reference answer could be compared: too long")
-    assert judged(nli(broken, FIVE), "There are five.").correct is False
+    reason = "not every reference answer could be compared: too long"
+    assert (found.correct, found.reason, found.failed) == (None, reason, True)
+    decided = judged(nli(broken, FIVE), "There are five.")
+    assert (decided.correct, decided.failed) == (False, False)
 
 
 def test_lists_without_a_statement_match_nothing() -> None:
@@ -255,7 +272,7 @@ def test_the_chat_judge_reads_one_letter_in_both_orders(
     replies: tuple[str, ...], correct: bool | None, reason: str
 ) -> None:
     found = judged(ChatJudge(Replies(*replies)), "Seven.")
-    assert (found.correct, found.reason) == (correct, reason)
+    assert (found.correct, found.reason, found.failed) == (correct, reason, "neither" in reason)
 
 
 def test_the_chat_judge_reads_probabilities_where_there_are_some() -> None:
@@ -271,7 +288,16 @@ def test_the_chat_judge_reads_probabilities_where_there_are_some() -> None:
 
 def test_a_judge_that_would_say_neither_letter_is_undecided() -> None:
     found = judged(ChatJudge(ScriptedChat({"rules": [{"logprobs": {"C": -0.1}}]})), "Seven.")
-    assert (found.correct, found.reason) == (None, "neither A nor B is among the judge's likely first words")
+    reason = "neither A nor B is among the judge's likely first words"
+    assert (found.correct, found.reason, found.failed) == (None, reason, True)
+
+
+def test_the_chat_judge_is_shown_no_reference_that_states_nothing() -> None:
+    model = Replies("A", "B")
+    judged(ChatJudge(model), "I think so.")
+    assert all("no comment" not in message.content for asked in model.requests for message in asked.messages)
+    found = judged(ChatJudge(Replies()), "Seven.", correct=("I have no comment.",), incorrect=())
+    assert (found.correct, found.failed) == (None, False)
 
 
 def test_the_chat_judge_gets_answers_as_data() -> None:
@@ -384,5 +410,5 @@ def test_a_judge_that_fails_leaves_the_answer_undecided_and_is_asked_again() -> 
         return [await judging.judged(item(), "seven") for _ in range(2)]
 
     reason = "the judge failed: ValueError: broken"
-    assert asyncio.run(twice()) == [Judgement(correct=None, reason=reason)] * 2
+    assert asyncio.run(twice()) == [Judgement(correct=None, reason=reason, failed=True)] * 2
     assert len(judge.asked) == 2
