@@ -67,7 +67,7 @@ EXPERIMENTS = (
         name="claims-fool-me-twice",
         title="Fool Me Twice claims",
         arguments=(
-            *("claims", "--data", "{data}/fool_me_twice_dev.jsonl", "--limit", "60"),
+            *("claims", "--data", "{data}/fool_me_twice_dev.jsonl", "--limit", "40"),
             *("--methods", f"{DETECTORS},factscore"),
         ),
     ),
@@ -75,7 +75,7 @@ EXPERIMENTS = (
         name="claims-climate-fever",
         title="Climate-FEVER pairs",
         arguments=(
-            *("claims", "--data", "{data}/climate_fever_pairs.jsonl", "--limit", "60"),
+            *("claims", "--data", "{data}/climate_fever_pairs.jsonl", "--limit", "40"),
             *("--methods", f"{DETECTORS},factscore"),
         ),
     ),
@@ -102,7 +102,7 @@ EXPERIMENTS = (
         title="TruthfulQA questions, answered and corrected",
         arguments=(
             *("truthfulqa", "--data", "{data}/TruthfulQA.csv", "--task", "question", "--split", "test"),
-            *("--limit", "10", "--methods", f"base,{DETECTORS},selfcheckgpt", "--set", "selfcheckgpt.n=4"),
+            *("--limit", "8", "--methods", f"base,{DETECTORS},selfcheckgpt", "--set", "selfcheckgpt.n=4"),
         ),
     ),
 )
