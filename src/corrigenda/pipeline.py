@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from corrigenda.errors import BackendError, InputError
 from corrigenda.finish import finish, without_answer
 from corrigenda.run import Options, Run, Tools
-from corrigenda.types import Reference, Report
+from corrigenda.types import Completion, Reference, Report
 from corrigenda.windows import is_blank
 
 __all__ = ["Options", "Tools", "ask", "check"]
@@ -31,6 +31,8 @@ async def ask(question: str, tools: Tools, options: Options) -> Report:
     if tools.chat is None:
         raise InputError("asking needs a chat model; set llm (for instance --llm openai:gpt-4o-mini)")
     run = Run(question=question, tools=tools, options=options)
+    completion: Completion | None = None
+    failure: BaseException | None = None
     try:
         async with asyncio.TaskGroup() as group:
             scoring = group.create_task(run.score(group.create_task(run.recall(question))))
@@ -39,7 +41,10 @@ async def ask(question: str, tools: Tools, options: Options) -> Report:
             await scoring
     except* BackendError as failures:
         # Only generate lets one out, and then there is no answer to lose; the group has cancelled the rest.
-        raise failures.exceptions[0] from None
+        failure = failures.exceptions[0]
+    if failure is not None:
+        raise failure  # not in the block above: early releases of Python 3.11 wrap what is raised there in a group
+    assert completion is not None
     if is_blank(run.answer):
         return without_answer(run, completion)
     return await finish(run)
