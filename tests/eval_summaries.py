@@ -21,16 +21,16 @@ MODELS: dict[str, Any] = {"models": {"verifier": "onnx:<tiny>", "chat": "local:x
 
 @cache
 def records() -> tuple[Record, ...]:
-    """Ten questions under three methods; the claims, one in three of them false, have labelled sentences."""
+    """Ten answers under three methods, four of them right; the wrong ones have a sentence that is labelled so."""
     found = []
     for i in range(10):
         signed = [-0.9, 0.8, 0.7 - i / 20] if i % 3 else [0.9, -0.55 - i / 50, 0.6]
         claims = [scored(s, f"Claim {j} {EVIL}", said=C if s < 0 else S, sentence=j) for j, s in enumerate(signed)]
         labels = (C, S, U) if i % 3 else (S, S, U)
-        wrong = i % 3 == 0
+        wrong = i % 3 != 0
         for method, seconds in (("base", 0.8), ("nli-fixed", 1.0), ("corrigenda", 1.2)):
             made = outcome(answer=EVIL) if method == "base" else reported(*claims, answer=EVIL, reference=EVIL)
-            fixed = method == "corrigenda" and i != 3
+            fixed = method == "corrigenda" and i != 4
             found.append(
                 record(
                     i,

@@ -25,6 +25,7 @@ from corrigenda.types import Verdict
 from tests.scripted import CONTRADICT, ENTAIL, Rules
 
 METHODS = ("base", "nli-fixed", "corrigenda:paper")
+MANIFEST: Mapping[str, Any] = {"schema": "1.0", "corrigenda": "of this test", "dataset": {}, "methods": {}}
 
 
 def question(name: str, right: str, wrong: str) -> Item:
@@ -99,7 +100,7 @@ def ran(
         with suppress(asyncio.CancelledError):
             await task
 
-    with opened(folder, {"of": "the test"}) as store:
+    with opened(folder, MANIFEST) as store:
         if before is not None:
             before(store)
         asyncio.run(work(store))

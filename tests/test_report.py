@@ -171,6 +171,63 @@ def test_what_is_no_report_is_refused(change: dict[str, Any], message: str) -> N
         from_dict(to_dict(FULL) | change)
 
 
+CLAIM, DECISION = to_dict(FULL)["claims"][0], to_dict(FULL)["decision"]
+HUGE = 10**400
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"claims": [CLAIM | {"signed": 1e308}]}, r"signed must be from -1 to 1, got 1e\+308"),
+        ({"claims": [CLAIM | {"signed": -1.01}]}, r"signed must be from -1 to 1, got -1\.01"),
+        ({"claims": [CLAIM | {"signed": "0.5"}]}, r"expected a number, got '0\.5'"),
+        ({"claims": [CLAIM | {"signed": "nan"}]}, "expected a number, got 'nan'"),
+        ({"claims": [CLAIM | {"signed": True}]}, "expected a number, got True"),
+        ({"claims": [CLAIM | {"signed": math.inf}]}, "expected a finite number"),
+        ({"claims": [CLAIM | {"signed": math.nan}]}, "expected a finite number"),
+        ({"claims": [CLAIM | {"signed": HUGE}]}, "expected a finite number"),
+        ({"claims": [CLAIM | {"sentence": True}]}, "expected int, got True"),
+        ({"claims": [CLAIM | {"sentence": 1.0}]}, r"expected int, got 1\.0"),
+        ({"claims": [CLAIM | {"sentence": -1}]}, "sentence must be at least 0, got -1"),
+        ({"claims": [CLAIM | {"span": [0, math.inf]}]}, "expected int, got inf"),
+        ({"claims": [CLAIM | {"span": ["0", "5"]}]}, "expected int, got '0'"),
+        ({"claims": [CLAIM | {"span": [5, 0]}]}, r"a span must be \[start, end\] with 0 <= start <= end, got \[5, 0\]"),
+        ({"claims": [CLAIM | {"span": [-1, 0]}]}, r"a span must be \[start, end\]"),
+        ({"claims": [CLAIM | {"span": [1, 2, 3]}]}, "too many values"),
+        ({"claims": [CLAIM | {"span": "01"}]}, "expected a list, got '01'"),
+        ({"claims": [CLAIM | {"scores": CLAIM["scores"] | {"neutral": HUGE}}]}, "expected a finite number"),
+        ({"claims": [CLAIM | {"scores": CLAIM["scores"] | {"neutral": 0.5}}]}, "NLI probabilities must sum to 1"),
+        ({"decision": DECISION | {"mu": -2}}, "mu must be from -1 to 1, got -2"),
+        ({"decision": DECISION | {"sigma": 1.5}}, r"sigma must be from 0 to 1, got 1\.5"),
+        ({"decision": DECISION | {"alpha": 7}}, "alpha must be from 0 to 1, got 7"),
+        ({"decision": DECISION | {"k": -0.7}}, r"k must be at least 0, got -0\.7"),
+        ({"decision": DECISION | {"tau": math.inf}}, "expected a finite number"),
+        ({"timings": [{"stage": "x", "start_s": -1, "end_s": 0}]}, r"start_s must be at least 0, got -1"),
+        ({"usage": {"x": {"calls": -1, "prompt_tokens": None, "completion_tokens": None}}}, "calls must be at least 0"),
+        ({"usage": []}, "not a corrigenda report: "),
+        ({"warnings": "abc"}, "expected a list, got 'abc'"),
+    ],
+)
+def test_no_number_that_is_none_or_out_of_its_range_is_read(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=f"not a corrigenda report: .*{message}" if message[0] != "n" else message):
+        from_dict(to_dict(FULL) | change)
+
+
+def test_a_report_nested_without_end_or_no_object_is_an_input_error() -> None:
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(InputError, match="not a corrigenda report: "):
+        from_dict(to_dict(FULL) | {"warnings": deep})
+    with pytest.raises(InputError, match="not a corrigenda report: expected an object, got list"):
+        from_dict([to_dict(FULL)])  # type: ignore[arg-type]
+
+
+def test_whole_numbers_are_numbers_too() -> None:
+    data = to_dict(FULL) | {"claims": [CLAIM | {"signed": -1}]}
+    assert from_dict(data).claims == (replace(FULL.claims[0], signed=-1.0),)
+
+
 def test_a_report_of_an_earlier_minor_version_is_read() -> None:
     old = {name: value for name, value in to_dict(FULL).items() if name != "retrieval"} | {"schema": "1.0"}
     for claim in old["claims"]:

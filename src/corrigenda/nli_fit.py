@@ -26,7 +26,7 @@ FLAGGED = 0.5
 
 FALSE_FLAGS = 0.05
 """Share of the true claims of the data that the floor of the policy `bounded` may let through as contradicted."""
-CEILING_SHARE = 0.1
+CEILING_SHARE = 0.05
 """Share of the contradictions above the floor that the ceiling may put out of reach.
 
 In an answer that is mostly right, µ + kσ is above 1 and the ceiling is what decides; so it is close to the floor."""
@@ -160,7 +160,7 @@ def bounds(probs: Array, labels: Sequence[int]) -> tuple[float, float]:
     """Return floor and ceiling for the policy `bounded`, from probabilities by constants that did not see the pairs.
 
     The floor is the lowest threshold from 0.5 up, in steps of 0.01, at which at most 5% of the entailment pairs
-    have a higher P(contradiction). The ceiling leaves all but a tenth of the contradiction pairs above the floor
+    have a higher P(contradiction). The ceiling leaves all but a twentieth of the contradiction pairs above the floor
     within reach; it is at least the floor and below 1.
     """
     y = np.array(labels)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import types as python_types
 import typing
 from collections.abc import Mapping
@@ -18,6 +19,19 @@ from typing import Any, cast
 
 from corrigenda.errors import InputError
 from corrigenda.types import SCHEMA_VERSION, Report, Span
+
+BROKEN = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+"""What `build` raises for data that are not what they should be."""
+
+_SCORE, _SHARE, _COUNT = (-1.0, 1.0), (0.0, 1.0), (0.0, math.inf)
+_RANGES: Mapping[str, tuple[float, float]] = {
+    **dict.fromkeys(("signed", "before_signed", "after_signed", "mu"), _SCORE),
+    **dict.fromkeys(("sigma", "floor", "ceiling", "threshold", "alpha"), _SHARE),
+    **dict.fromkeys(("k", "seconds", "calls", "pairs", "reused", "prompt_tokens", "completion_tokens"), _COUNT),
+    **dict.fromkeys(("claim", "reference", "sentence", "repeat"), _COUNT),
+}
+"""Which numbers a field may hold, by its name, in whichever record it stands. Fields in `_s` are seconds from 0 on."""
+_TOLERANCE = 1e-9
 
 
 def plain(value: Any, digits: int = 6) -> Any:
@@ -65,38 +79,64 @@ def from_dict(data: Mapping[str, Any]) -> Report:
     """Return the report that `data` (as made by `to_dict`) describes.
 
     Fields that this version does not know are ignored. Raises InputError when the major schema version is
-    another one, or when a field is missing or has the wrong form.
+    another one, or when a field is missing, has the wrong form, or holds a number out of its range.
     """
+    if not isinstance(data, Mapping):
+        raise InputError(f"not a corrigenda report: expected an object, got {type(data).__name__}")
     version = data.get("schema")
     if not isinstance(version, str) or version.split(".")[0] != SCHEMA_VERSION.split(".", maxsplit=1)[0]:
         raise InputError(f"this report has schema {version!r}; this version of corrigenda reads {SCHEMA_VERSION}")
     try:
         return cast(Report, build(Report, data))
-    except (KeyError, TypeError, ValueError, AttributeError) as exc:
+    except BROKEN as exc:
         raise InputError(f"not a corrigenda report: {exc}") from exc
 
 
 def build(kind: Any, data: Any) -> Any:
     """Return the value of the type `kind` that `data` (as made by `plain`) describes.
 
-    Fields that this version does not know are ignored. Raises KeyError, TypeError, ValueError or AttributeError
-    when a field is missing or has the wrong form.
+    Fields that this version does not know are ignored. Raises one of `BROKEN` when a field is missing, has the wrong
+    form, or holds a number that is not finite or out of its range.
     """
     origin = typing.get_origin(kind)
     arguments = typing.get_args(kind)
     if origin is typing.Union or origin is python_types.UnionType:
         return None if data is None else build(next(a for a in arguments if a is not type(None)), data)
     if kind is Span:
-        return Span(int(data[0]), int(data[1]))
+        return _span(data)
     if origin is tuple:
-        return tuple(build(arguments[0], item) for item in data)
+        return tuple(build(arguments[0], item) for item in _list(data))
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return {str(k): build(arguments[1], v) for k, v in data.items()}
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         hints = _hints(kind)
         known = {f.name for f in dataclasses.fields(kind)}
-        return kind(**{name: build(hints[name], value) for name, value in data.items() if name in known})
+        values = {name: build(hints[name], value) for name, value in data.items() if name in known}
+        for name, value in values.items():
+            _check_range(name, value)
+        return kind(**values)
     return _scalar(kind, data)
+
+
+def _list(data: Any) -> list[Any] | tuple[Any, ...]:
+    """Return a list as it is: a text has parts too. Raises TypeError."""
+    if not isinstance(data, list | tuple):
+        raise TypeError(f"expected a list, got {data!r}")
+    return data
+
+
+def _span(data: Any) -> Span:
+    start, end = (_scalar(int, place) for place in _list(data))
+    if not 0 <= start <= end:
+        raise ValueError(f"a span must be [start, end] with 0 <= start <= end, got {data!r}")
+    return Span(start, end)
+
+
+def _check_range(name: str, value: Any) -> None:
+    low, high = _COUNT if name.endswith("_s") else _RANGES.get(name, (-math.inf, math.inf))
+    if isinstance(value, int | float) and not low - _TOLERANCE <= value <= high + _TOLERANCE:
+        limits = "at least 0" if high == math.inf else f"from {low:g} to {high:g}"
+        raise ValueError(f"{name} must be {limits}, got {value!r}")
 
 
 @cache
@@ -113,10 +153,33 @@ def _scalar(kind: Any, data: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, Enum):
         return kind(data)
     if kind is float:
-        return float(data)
-    if kind in (str, int, bool) and not isinstance(data, kind):
+        return _number(data)
+    if kind in (str, int, bool) and (not isinstance(data, kind) or (kind is int and isinstance(data, bool))):
         raise TypeError(f"expected {kind.__name__}, got {data!r}")
+    if kind is Any:
+        _check_plain(data)
     return data
+
+
+def _number(data: Any) -> float:
+    """Return a finite number. Raises TypeError and ValueError."""
+    if isinstance(data, bool) or not isinstance(data, int | float):
+        raise TypeError(f"expected a number, got {data!r}")
+    try:
+        value = float(data)
+    except OverflowError:
+        value = math.inf
+    if not math.isfinite(value):
+        raise ValueError("expected a finite number, got one that is infinite, not a number, or too large")
+    return value
+
+
+def _check_plain(data: Any) -> None:
+    """Raise ValueError when there is a number in plain JSON values that JSON could not hold again."""
+    if isinstance(data, float):
+        _number(data)
+    for part in data.values() if isinstance(data, Mapping) else data if isinstance(data, list | tuple) else ():
+        _check_plain(part)
 
 
 def json_schema() -> dict[str, Any]:

@@ -167,7 +167,7 @@ class Message:
 class ChatRequest:
     """One call to a chat model. A setting that is None is left to the backend's own default.
 
-    `stage` names who asks (`generate`, `decompose`, `recall`, `entail`, `correct`, `judge`): usage is counted
+    `stage` names who asks (`generate`, `recall`, `entail`, …; all are in docs/scripted.md): usage is counted
     under it and scripted rules can match on it. `max_tokens` caps the completion, in the model's tokens.
     `json_schema` asks for a reply in that form where the backend can enforce it; the caller must parse the
     reply as untrusted text all the same. `extra` holds more fields of the body for an OpenAI-compatible server, sent as

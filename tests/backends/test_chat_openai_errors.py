@@ -14,6 +14,7 @@ from corrigenda.backends.openai_errors import Server, translate
 from corrigenda.errors import (
     BackendError,
     BadReply,
+    ConfigError,
     RateLimited,
     RequestRefused,
     TimedOut,
@@ -72,6 +73,77 @@ def test_a_key_is_hidden_before_a_body_is_cut() -> None:
     assert hidden.excerpt("x" * 190 + KEY) == "x" * 190 + "***"
     assert hidden.hide("pass-word query-secret user") == "*** *** user"
     assert Server("http://[::1]:8/v1", []).place == "http://[::1]:8"
+
+
+LOGIN = "http://us%40er:hunt%2Fer2@127.0.0.1:{port}/v1?key=a%20query-secret"
+
+
+def echo(headers: dict[str, str]) -> dict[str, Any]:
+    return {"error": {"message": f"not for {headers.get('authorization')}", "seen": headers}}
+
+
+@pytest.mark.parametrize("status", [200, 400, 401, 500])
+@pytest.mark.parametrize("ask", [complete, stream])
+def test_a_password_in_the_address_is_in_no_message_however_the_server_says_it(
+    server: FakeOpenAI, status: int, ask: Any
+) -> None:
+    server.default = lambda _: error(status, echo(server.received[-1].headers))
+    with pytest.raises(BackendError, match=r"not for Basic \*\*\*") as caught:
+        ask(OpenAIChat("m", base_url=LOGIN.format(port=server.port), max_retries=0))
+    assert server.received[0].headers["authorization"] == "Basic dXNAZXI6aHVudC9lcjI="
+    told = "".join(traceback.format_exception(caught.value))
+    assert [form for form in ("dXNAZXI6", "hunt/er2", "hunt%2Fer2", "a query-secret") if form in told] == []
+
+
+@pytest.mark.parametrize(
+    ("address", "secrets", "said"),
+    [
+        ("http://user:hunter2@h", [], "Basic dXNlcjpodW50ZXIy"),
+        ("http://user:hunter2@h", [], "user:hunter2"),
+        ("http://u:pw1@h", [], "Basic dTpwdzE="),  # too short by themselves, but not together
+        ("http://u:pw1@h", [], "Basic dTpwdzE"),
+        ("http://user:pw1@h", [], "user:pw1!"),
+        ("http://sk-token-of-a-user@h", [], "Basic c2stdG9rZW4tb2YtYS11c2VyOg=="),
+        ("http://us%C3%A9r:p%20w%C3%A9%3F%3E@h", [], "usér:p wé?>"),
+        ("http://us%C3%A9r:p%20w%C3%A9%3F%3E@h", [], "Basic dXPDqXI6cCB3w6k/Pg=="),
+        ("http://us%C3%A9r:p%20w%C3%A9%3F%3E@h", [], "Basic dXPDqXI6cCB3w6k_Pg=="),
+        ("http://us%C3%A9r:p%20w%C3%A9%3F%3E@h", [], r"p w\u00e9?>"),
+        ("http://h/?token=query%2Bsecret", [], "query+secret"),
+        ("http://h", ["Bearer sk-12345678"], "sk-12345678"),
+        ("http://h", ["Basic dXNlcjpodW50ZXIy"], "dXNlcjpodW50ZXIy"),
+        ("http://h", ["Basic dXNlcjpodW50ZXIy"], "hunter2"),
+        ("http://h", ['se"cr\\et'], 'se\\"cr\\\\et'),
+        ("http://h", ["se<cr>et&"], "se&lt;cr&gt;et&amp;"),
+        ("http://h", ["se/cr/et"], "se%2Fcr%2Fet"),
+    ],
+)
+def test_a_secret_is_hidden_in_every_form_of_it(address: str, secrets: list[str], said: str) -> None:
+    hidden = Server(address, secrets).hide(f"so: {said}")
+    assert "***" in hidden
+    assert hidden.removeprefix("so: ").removeprefix("Basic ").strip("*=!> ") == ""
+
+
+def test_what_only_looks_like_a_login_hides_nothing_more() -> None:
+    server = Server("http://h/v1", ["Basic not-in-base64!", "text/plain charset", "", None])
+    assert server.hide("a charset, and plain text: not-in-base64") == "a charset, and plain text: not-in-base64"
+    assert not server.has_login
+    assert not Server("http://:@h/v1", []).has_login
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"api_key": KEY}, r"an API key \(OPENAI_API_KEY, api_key\)"),
+        ({"headers": {"authorization": f"Bearer {KEY}"}}, r"an Authorization header \(headers\)"),
+    ],
+)
+def test_a_login_in_the_address_and_a_key_are_one_too_many(settings: dict[str, Any], told: str) -> None:
+    with pytest.raises(
+        ConfigError, match=rf"base_url holds a name or password for http://h:1, and there is {told} too"
+    ) as caught:
+        OpenAIChat("m", base_url="http://user:hunter2@h:1/v1", **settings)
+    assert [secret for secret in ("hunter2", KEY) if secret in str(caught.value)] == []
+    OpenAIChat("m", base_url="http://user:hunter2@h:1/v1", api_key=" ", headers={"X-Team": "blue"})
 
 
 def test_html_error_pages_are_shortened(server: FakeOpenAI) -> None:

@@ -348,3 +348,16 @@ def test_the_examples_in_the_documentation_are_valid() -> None:
     ]
     scored = asyncio.run(ScriptedEntailer(nli).entail([Pair(premise="x", hypothesis="Rome has 5 hills.")]))
     assert scored == [Entailment(entailment=0.01, neutral=0.01, contradiction=0.98)]
+
+
+# The documentation
+
+
+def test_every_stage_that_a_request_names_is_documented() -> None:
+    source = Path(__file__).parents[2] / "src" / "corrigenda"
+    text = "\n".join(path.read_text("utf-8") for path in source.rglob("*.py"))
+    used = set(re.findall(r'\bstage="(\w+)"', text)) | set(re.findall(r'\b_request\("(\w+)"', text))
+    page = (Path(__file__).parents[2] / "docs" / "scripted.md").read_text("utf-8")
+    table = page[page.index("| stage | asked by |") :].split("\n\n")[0]
+    named = {name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert named == used

@@ -121,7 +121,7 @@ def test_a_manifest_of_another_form_is_refused(index: Path, values: dict[str, An
         Bm25Retriever(index)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]", "\x00"])
+@pytest.mark.parametrize("text", ["", "{", "[1]", "\x00", "[" * 100_000])
 def test_a_manifest_that_is_cut_or_none_is_refused(index: Path, text: str) -> None:
     (index / "manifest.json").write_text(text)
     with pytest.raises(InputError, match=r"is damaged: manifest\.json is not JSON|holds no index of corrigenda"):

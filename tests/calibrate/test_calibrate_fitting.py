@@ -127,6 +127,68 @@ def test_single_claims_can_be_dealt_into_answers() -> None:
         fit(answers(), bundle=4)
 
 
+def test_claims_that_are_left_over_when_others_are_dealt_are_counted() -> None:
+    fitted = fit(separable(53), bundle=4, seed=2)  # 106 claims, 21 or 22 in each of five folds
+    assert fitted.file.notes[:2] == (
+        "composed: the claims were dealt at random into answers of 4, which nobody wrote",
+        "6 of 106 claims fill no answer of 4 in their fold and are left out",
+    )
+    assert sum(fitted.file.fitted_on["claims"].values()) == 100
+    with pytest.raises(
+        InputError, match=r"label more \(24 of 60 claims fill no answer of 6 in their fold and are left out\)"
+    ):
+        fit(separable(30), bundle=6, folds=6)
+    with pytest.raises(
+        InputError, match=r"60 claims in 5 folds are too few for an answer of 13 in any; ask for a smaller"
+    ):
+        fit(separable(30), bundle=13)
+
+
+# Scores that know nothing
+
+
+@pytest.mark.parametrize(
+    ("false", "settings", "found"),
+    [
+        (0.8, {}, "none of them has a score below 0"),
+        (0.0, {"policy": "fixed"}, "none of them has a score below 0"),
+        (None, {"policy": "fixed", "objective": "cost"}, "none of them has a score below 0"),
+        (
+            -0.3,
+            {},
+            r"the lowest score among them is -0\.3, and the thresholds that are tried begin at 0\.33",
+        ),
+    ],
+)
+def test_scores_by_which_nothing_false_could_be_flagged_are_refused(
+    false: float | None, settings: dict[str, Any], found: str
+) -> None:
+    scores = [one(0.9, S, f"t{i}") for i in range(30)] + [one(false, C, f"f{i}") for i in range(30)]
+    with pytest.raises(
+        InputError, match=f"the scores tell nothing about the 30 contradicted claims: {found}, so that no policy could"
+    ):
+        fit(scores, **settings)
+    with pytest.raises(InputError, match="the scores tell nothing about the 80 contradicted claims"):
+        fit([replace(s, signed=abs(s.signed or 0)) for s in [*answers(80)]], policy="paper")
+
+
+def test_a_fit_that_flags_nothing_says_so() -> None:
+    scores = [one(-0.9, S, f"t{i}") for i in range(30)] + [one(-0.8, C, f"f{i}") for i in range(30)]
+    fitted = fit(scores, objective="cost", cost_false_positive=50, policy="fixed")
+    assert fitted.file.notes[0] == "the fitted policy flags none of the 30 contradicted claims that it was fitted to"
+
+
+def test_a_guarantee_that_rests_on_no_signal_says_so() -> None:
+    scores = [one(0.0, S, f"t{i}") for i in range(30)] + [one(0.0, C, f"f{i}") for i in range(5)]
+    fitted = fit(scores, objective="conformal")
+    assert options(fitted)["threshold"] == pytest.approx(5e-7)
+    assert fitted.file.notes[:2] == (
+        "the threshold is 5e-07, and a contradiction that is the most probable of three classes is stronger than "
+        "1/3: every contradiction would be flagged as soon as the verifier gives any signal",
+        "none of the 5 contradicted claims has a score below 0: whatever the threshold, none is flagged",
+    )
+
+
 def test_a_cost_moves_the_threshold() -> None:
     draw = random.Random(9)
     scores = [one(-0.5 - 0.3 * draw.random(), S, f"t{i}") for i in range(40)]
@@ -219,7 +281,7 @@ def test_with_just_enough_true_claims_only_the_others_are_measured() -> None:
     fitted = fit(scores, objective="conformal", alpha=0.1)
     assert fitted.by_fold == ()
     assert list(fitted.file.expected) == ["recall", "flagged_unverified"]
-    assert "too few true claims to measure on some of them" in fitted.file.notes[0]
+    assert "too few true claims to measure on some of them" in fitted.file.notes[1]
 
 
 def test_a_threshold_that_nothing_can_pass_is_told() -> None:

@@ -5,10 +5,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.eval_records import C, F, S, U, claim, evidence, judged, outcome, question, record, reported, scored, verdict
 
+from corrigenda.evals import error_rules
 from corrigenda.evals.error_rules import Case, categorise, names_in
 from corrigenda.evals.errors_of import find_errors, sort_errors
+from corrigenda.sentences import split_sentences
+from corrigenda.text import same_word
 from corrigenda.types import Edit, Span
 
 
@@ -115,6 +120,47 @@ def test_names_are_runs_of_capital_words() -> None:
     assert names_in("nothing here") == []
 
 
+def test_a_long_claim_has_its_language_told_a_few_times_and_not_for_every_word(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[str] = []
+
+    def counted(text: str) -> str:
+        told.append(text)
+        return "en"
+
+    monkeypatch.setattr(error_rules, "detect_language", counted)
+    claim_text = "The old town is quiet by the river. " * 200
+    assert sorted_into(claim_text, "Whales are large sea mammals.") == ("fabrication", NO_WORD)
+    assert len(told) < 20
+
+
+def test_a_reference_is_taken_apart_once_for_all_the_claims_that_were_checked_against_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    split: list[str] = []
+
+    def counted(text: str, language: str) -> Any:
+        split.append(text)
+        return split_sentences(text, language)
+
+    monkeypatch.setattr(error_rules, "split_sentences", counted)
+    reference = "The old town is quiet by the river, as this test alone says. " * 20
+    categorise([Case(claim=f"Crystals cure illness number {n}.", reference=reference, false=False) for n in range(50)])
+    assert split.count(reference) == 1
+
+
+WORD = st.text("abs1", min_size=0, max_size=7)
+
+
+@given(WORD, st.lists(WORD, max_size=6))
+def test_words_are_found_among_many_as_two_are_compared(word: str, words: list[str]) -> None:
+    found = error_rules._Words(words)
+    assert set(found.like(word)) == {other for other in words if same_word(word, other)}
+    assert (word in found) == any(same_word(word, other) for other in words)
+    assert list(found) == list(dict.fromkeys(words))
+
+
 def kinds(records: list[Any]) -> list[tuple[str, str, str]]:
     return [(e.kind, e.level, e.what) for e in find_errors(records)]
 
@@ -182,6 +228,12 @@ def test_a_found_error_without_an_accepted_rewrite_is_a_correction_error() -> No
     assert kinds([record(1, made=tried, **common)]) == [
         ("correction_error", "answer", "found, but no rewrite was accepted")
     ]
+    # Without a judge, and whatever a judge says of it: an answer that stays as it was is as wrong as it was.
+    labelled: dict[str, Any] = {"kind": "answer", "sentence_labels": (C,)}
+    for after in (None, judged(True)):
+        assert kinds([record(1, made=tried, **labelled, after=after)]) == [
+            ("correction_error", "answer", "found, but no rewrite was accepted")
+        ]
     # without an edit nothing was tried: the method only detects, and it did
     assert kinds([record(1, made=made, **common)]) == []
 

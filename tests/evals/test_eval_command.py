@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import csv
 import json
 import signal
 import subprocess
@@ -12,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.evaluating import CHAT, ITEMS, NLI, data_set
+from tests.eval_commands import RUN, evaluate, prepare, told
+from tests.evaluating import CHAT, data_set
 from tests.scripted import ENTAIL
 
-from corrigenda.cli import main
 from corrigenda.errors import ConfigError
 from corrigenda.evals import plots, stats
 from corrigenda.evals.items import Item
@@ -31,29 +30,10 @@ from corrigenda.settings import Settings
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with the scripted models and the questions as a TruthfulQA file."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "chat.json").write_text(json.dumps({"rules": CHAT}))
-    (tmp_path / "nli.json").write_text(json.dumps({"rules": NLI}))
-    with (tmp_path / "qa.csv").open("w", encoding="utf-8", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(["Type", "Category", "Question", "Best Answer", "Correct Answers", "Incorrect Answers", "Source"])
-        for item in ITEMS:
-            right, wrong = item.correct[0], item.incorrect[0]
-            rows.writerow(["T", "C", item.question, right, right, wrong, "ours"])
-    return tmp_path
+    return prepare(tmp_path)
 
 
-RUN = ["truthfulqa", "--data", "qa.csv", "--llm", "scripted:chat.json", "--nli", "scripted:nli.json"]
 THREE = ["--methods", "base,nli-fixed,corrigenda", "--judge", "lexical", "--decomposer", "deterministic"]
-
-
-def evaluate(*arguments: str) -> int:
-    return main(["eval", *arguments])
-
-
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = evaluate(*arguments)
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def test_a_run_prints_its_table_and_writes_its_outputs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,10 +68,10 @@ def test_json_prints_the_summary_alone(here: Path, capsys: pytest.CaptureFixture
 
 def test_the_judge_that_is_the_verifier_is_told_at_the_top(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = told(capsys, *RUN, "--methods", "base")
-    first = " ".join(out.split())[:200]
-    assert first.startswith("Evaluation on truthfulqa - The judge")
-    assert "the verifier" in first
-    assert "(scripted:nli.json)" in first
+    assert " ".join(out.split()).startswith(
+        "Evaluation on truthfulqa - The models are scripted (scripted:chat.json, scripted:nli.json); times and rates "
+        "are simulated, not measured. - The judge and the verifier are the same model (scripted:nli.json): the judge"
+    )
 
 
 def test_of_the_mini_set_a_few_of_each_kind_are_taken_unless_told_otherwise(
@@ -112,9 +92,10 @@ def test_a_run_that_is_there_is_not_made_again_and_may_grow(here: Path, capsys: 
     capsys.readouterr()
     records = read(here / "run").records
     assert len(records) == 12
-    (here / "chat.json").write_text('{"rules": []}')
-    code, _, err = told(capsys, *RUN, "--methods", "base", "--out", "run", "--judge", "lexical")
+    log = ("--script-log", "log.jsonl")
+    code, _, err = told(capsys, *RUN, "--methods", "base", "--out", "run", "--judge", "lexical", *log)
     assert (code, "3 of 3 are there" in err) == (0, True)
+    assert not (here / "log.jsonl").exists()
     assert read(here / "run").records == records
     manifest = json.loads((here / "run" / "manifest.json").read_text())
     assert (manifest["limit"], manifest["items"], manifest["repeats"], [*manifest["methods"]]) == (
@@ -176,9 +157,26 @@ def test_another_run_in_the_folder_is_refused_unless_it_is_set_aside(
     evaluate(*RUN, "--methods", "base", "--judge", "lexical")
     code, _, err = told(capsys, *RUN, "--methods", "base", "--judge", "lexical", "--temperature", "0")
     assert code == 2
-    assert "holds another run: settings differ" in err
+    assert "holds another run: settings.temperature: 0.7 there, 0.0 here; give another --out" in err
     assert evaluate(*RUN, "--methods", "base", "--judge", "lexical", "--temperature", "0", "--force") == 0
     assert (here / "corrigenda-eval" / "truthfulqa" / "records.jsonl.1").exists()
+
+
+@pytest.mark.parametrize("name", ["report.md", "report.html", "summary.json", "manifest.json"])
+def test_files_of_something_else_are_never_written_over(
+    done: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    mine = done.parent / "mine"
+    mine.mkdir()
+    (mine / name).write_text('{"mine": true}')
+    for arguments in ([*RUN, "--methods", "base", "--judge", "lexical", "--force"], ["report", "run"]):
+        if (arguments[0], name) == ("report", "manifest.json"):
+            continue  # a report writes none
+        code, _, err = told(capsys, *arguments, "--out", "mine")
+        assert code == 2
+        assert "'mine' holds no run" in err
+        assert "left alone; give another --out" in err
+    assert {path.name: path.read_text() for path in mine.iterdir()} == {name: '{"mine": true}'}
 
 
 def test_a_run_in_which_everything_fails_ends_with_3(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,14 +11,11 @@ from tests.scripted import CONTRADICT, ENTAIL, NEUTRAL, Rules
 from corrigenda.backends.chat_scripted import ScriptedChat
 from corrigenda.backends.nli_scripted import ScriptedEntailer
 from corrigenda.errors import BackendError, InputError
-from corrigenda.evals.items import Item
 from corrigenda.evals.judge import LexicalJudge, rouge_1
 from corrigenda.evals.judge_chat import ChatJudge, request
 from corrigenda.evals.judge_nli import NliJudge, Relation, decide
-from corrigenda.evals.judging import Judging
 from corrigenda.evals.records import Judgement
-from corrigenda.methods.protocol import Outcome
-from corrigenda.types import ChatRequest, Completion, Pair, Reference, Verdict
+from corrigenda.types import ChatRequest, Completion, Pair
 
 QUESTION = "How many hills has Rome?"
 CORRECT = ("Rome stands on seven hills.", "I have no comment.")
@@ -96,6 +93,21 @@ def test_rouge_1_by_hand(one: str, two: str, score: float) -> None:
 )
 def test_the_lexical_judge_counts_words(answer: str, correct: bool) -> None:
     assert judged(LexicalJudge(), answer).correct is correct
+
+
+@pytest.mark.parametrize("answer", ["I think it is so.", "I have no idea what they have.", "Comment: a car."])
+def test_the_lexical_judge_makes_nothing_correct_by_a_reference_that_states_nothing(answer: str) -> None:
+    correct = ("Paris lies on that river.", "I have no comment.")
+    assert judged(LexicalJudge(), answer, correct=correct, incorrect=("Nobody lives there.",)).correct is not True
+    assert rouge_1(answer, "I have no comment.") > rouge_1(answer, "Nobody lives there.")
+
+
+def test_the_lexical_judge_has_nothing_to_compare_with_where_no_reference_states_anything() -> None:
+    found = judged(LexicalJudge(), "Seven.", correct=("I have no comment.",), incorrect=("I don't know.",))
+    reason = "no reference answer states anything that it could be compared with"
+    assert found == Judgement(correct=None, reason=reason)
+    found = judged(LexicalJudge(), "Seven.", correct=("I have no comment.",), incorrect=("Five.",))
+    assert found.correct is False
 
 
 def test_the_lexical_judge_says_why() -> None:
@@ -204,8 +216,10 @@ def test_one_sentence_does_not_excuse_another() -> None:
 def test_a_pair_that_cannot_be_scored_leaves_the_answer_undecided() -> None:
     broken = {"hypothesis_contains": "flat", "error": "too long"}
     found = judged(nli(broken, SEVEN), "There are seven.")
-    assert (found.correct, found.reason) == (None, "not every reference answer could be compared: too long")
-    assert judged(nli(broken, FIVE), "There are five.").correct is False
+    reason = "not every reference answer could be compared: too long"
+    assert (found.correct, found.reason, found.failed) == (None, reason, True)
+    decided = judged(nli(broken, FIVE), "There are five.")
+    assert (decided.correct, decided.failed) == (False, False)
 
 
 def test_lists_without_a_statement_match_nothing() -> None:
@@ -255,7 +269,7 @@ def test_the_chat_judge_reads_one_letter_in_both_orders(
     replies: tuple[str, ...], correct: bool | None, reason: str
 ) -> None:
     found = judged(ChatJudge(Replies(*replies)), "Seven.")
-    assert (found.correct, found.reason) == (correct, reason)
+    assert (found.correct, found.reason, found.failed) == (correct, reason, "neither" in reason)
 
 
 def test_the_chat_judge_reads_probabilities_where_there_are_some() -> None:
@@ -271,7 +285,16 @@ def test_the_chat_judge_reads_probabilities_where_there_are_some() -> None:
 
 def test_a_judge_that_would_say_neither_letter_is_undecided() -> None:
     found = judged(ChatJudge(ScriptedChat({"rules": [{"logprobs": {"C": -0.1}}]})), "Seven.")
-    assert (found.correct, found.reason) == (None, "neither A nor B is among the judge's likely first words")
+    reason = "neither A nor B is among the judge's likely first words"
+    assert (found.correct, found.reason, found.failed) == (None, reason, True)
+
+
+def test_the_chat_judge_is_shown_no_reference_that_states_nothing() -> None:
+    model = Replies("A", "B")
+    judged(ChatJudge(model), "I think so.")
+    assert all("no comment" not in message.content for asked in model.requests for message in asked.messages)
+    found = judged(ChatJudge(Replies()), "Seven.", correct=("I have no comment.",), incorrect=())
+    assert (found.correct, found.failed) == (None, False)
 
 
 def test_the_chat_judge_gets_answers_as_data() -> None:
@@ -288,101 +311,3 @@ def test_the_chat_judge_gets_answers_as_data() -> None:
         "Does the answer agree with list A or with list B? Where a part of it agrees with a known wrong answer, it "
         "agrees with that list. Reply A or B."
     )
-
-
-# When the judge is asked --------------------------------------------------------------------------------------------
-
-
-class Counting:
-    """A judge that finds `seven` correct; `asked` holds what it was asked about."""
-
-    name = "counting"
-
-    def __init__(self, error: Exception | None = None) -> None:
-        self.asked: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = []
-        self.error = error
-
-    async def judge(
-        self, question: str | None, answer: str, correct: Sequence[str], incorrect: Sequence[str]
-    ) -> Judgement:
-        self.asked.append((answer, tuple(correct), tuple(incorrect)))
-        if self.error is not None:
-            raise self.error
-        return Judgement(correct="seven" in answer, reason="counted")
-
-
-def item(**fields: Any) -> Item:
-    return Item(
-        **({"id": "i", "kind": "question", "question": QUESTION, "correct": CORRECT, "incorrect": INCORRECT} | fields)
-    )
-
-
-def told(
-    judge: Counting, *answers: tuple[str, str], **fields: Any
-) -> list[tuple[bool | None, bool | None, str | None]]:
-    """Return (correct before, correct after, who decided) for each (answer, final answer)."""
-
-    async def all_of_them() -> list[Any]:
-        judging = Judging(judge)
-        return [await judging.before_and_after(item(**fields), Outcome(answer=a, final_answer=f)) for a, f in answers]
-
-    return [(b and b.correct, a and a.correct, name) for b, a, name in asyncio.run(all_of_them())]
-
-
-def test_a_questions_answers_are_judged_each_once() -> None:
-    judge = Counting()
-    assert told(judge, ("five", "seven"), ("five", "five"), ("seven", "seven")) == [
-        (False, True, "counting"),
-        (False, False, "counting"),
-        (True, True, "counting"),
-    ]
-    assert [answer for answer, _, _ in judge.asked] == ["five", "seven"]
-
-
-def test_a_gold_label_decides_until_the_answer_is_changed() -> None:
-    judge = Counting()
-    fields: dict[str, Any] = {"kind": "answer", "answer": "five", "label": Verdict.CONTRADICTED}
-    assert told(judge, ("five", "five"), ("five", "seven"), **fields) == [
-        (False, False, "gold"),
-        (False, True, "counting"),
-    ]
-    assert [answer for answer, _, _ in judge.asked] == ["seven"]
-    assert told(judge, ("five", "seven"), **fields, correct=(), incorrect=()) == [(False, None, "gold")]
-    assert told(judge, ("x", "x"), **{**fields, "label": Verdict.UNVERIFIED}) == [(None, None, "gold")]
-
-
-def test_an_answer_without_label_and_lists_is_not_judged() -> None:
-    judge = Counting()
-    assert told(judge, ("five", "seven"), kind="answer", correct=(), incorrect=()) == [(None, None, None)]
-    assert judge.asked == []
-
-
-def test_a_claim_that_was_changed_is_judged_by_its_evidence_and_by_what_it_was() -> None:
-    judge = Counting()
-    fields: dict[str, Any] = {
-        "kind": "claim",
-        "question": None,
-        "answer": "five",
-        "correct": (),
-        "incorrect": (),
-        "contexts": (Reference(text="Rome has seven hills.", source="evidence"),),
-    }
-    assert told(judge, ("five", "seven"), **fields, label=Verdict.CONTRADICTED) == [(False, True, "counting")]
-    assert told(judge, ("five", "six"), **fields, label=Verdict.SUPPORTED) == [(True, False, "counting")]
-    assert told(judge, ("five", "six"), **fields, label=Verdict.UNVERIFIED) == [(None, None, "gold")]
-    assert judge.asked == [
-        ("seven", ("Rome has seven hills.",), ("five",)),
-        ("six", ("Rome has seven hills.", "five"), ()),
-    ]
-
-
-def test_a_judge_that_fails_leaves_the_answer_undecided_and_is_asked_again() -> None:
-    judge = Counting(error=ValueError("broken"))
-
-    async def twice() -> list[Judgement | None]:
-        judging = Judging(judge)
-        return [await judging.judged(item(), "seven") for _ in range(2)]
-
-    reason = "the judge failed: ValueError: broken"
-    assert asyncio.run(twice()) == [Judgement(correct=None, reason=reason)] * 2
-    assert len(judge.asked) == 2

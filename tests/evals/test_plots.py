@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
+from tests.eval_records import C, S, call, claim, outcome, question, verdict
 from tests.eval_summaries import EVIL, bare_summary, full_summary
 
 from corrigenda.errors import MissingExtra
 from corrigenda.evals import plots
 from corrigenda.evals.plots import Plot, draw
+from corrigenda.evals.summary import summarise
 from corrigenda.evals.svg import for_page
 
 pytest.importorskip("matplotlib", reason="the extra `eval` is not installed")
@@ -75,7 +79,7 @@ def test_the_words_hold_the_numbers_of_the_summary(drawn: dict[str, Plot]) -> No
     assert (
         f"accuracy: base {full_summary()['methods']['base']['accuracy']['value']:.3f}" in drawn["accuracy"].description
     )
-    assert re.search(r"base 0\.8[45] \(0\.\d\d to 0\.\d\d\) s at 0\.600", drawn["latency"].description)
+    assert re.search(r"base 0\.8[45]\d s \(0\.\d{3} to 0\.\d{3} s\) at 0\.400", drawn["latency"].description)
     rows = {
         row["k"]: row["metrics"]["claim_accuracy"]["value"]
         for row in full_summary()["sweep"]
@@ -107,7 +111,7 @@ def test_hostile_names_are_text_and_mathematics_is_not_set() -> None:
     summary["methods"] = {f"$\\frac{{{i}}}$ {EVIL} 漢": own for i, own in enumerate(summary["methods"].values())}
     plot = draw(summary)["latency"]
     assert plot.svg is not None
-    assert any(text.startswith("$\\frac{0}$ <script>") for text in texts(plot.svg))
+    assert any(text.startswith("$\\frac{0}$ <…") for text in texts(plot.svg))
     assert "<script" not in plot.svg
 
 
@@ -144,3 +148,92 @@ def test_a_drawing_is_made_fit_for_a_page() -> None:
         '<g id="n-a" style="fill: currentColor; stroke: var(--series-2)"><use href="#n-a"/></g>'
         '<path clip-path="url(#n-a)"/></svg>'
     )
+
+
+MANY = [f"method {i}" for i in range(15)]
+STAGES = [f"stage {i}" for i in range(15)]
+
+
+@pytest.fixture(scope="module")
+def many() -> dict[str, str]:
+    """The plots of fifteen methods, each with another latency and fifteen stages."""
+    records = [
+        replace(
+            question(i, i % 3 == 0, i % 2 == 0, method=method, latency_s=0.001 * (place + 1) * (2 + i)),
+            outcome=outcome(verdict(C if i % 3 else S, 0.9 if i % 3 else 0.1)),
+            calls=tuple(call(stage, 0.001) for stage in STAGES),
+        )
+        for place, method in enumerate(MANY)
+        for i in range(6)
+    ]
+    return {name: plot.svg for name, plot in draw(summarise(records, resamples=5)).items() if plot.svg is not None}
+
+
+def greys(svg: str) -> str:
+    """A drawing without its colours; only the page's own stays what it is, since hollow things are filled with it."""
+    return re.sub(r"currentColor|var\(--(?!page)[a-z0-9-]+\)", "grey", svg)
+
+
+def test_fifteen_points_are_told_apart_without_colour(many: dict[str, str]) -> None:
+    """A mark is the shapes drawn at one place: what they look like must differ from method to method."""
+    svg = greys(many["latency"])
+    shapes = dict(re.findall(r'<path id="(latency-[^"]+)" d="([^"]+)"', svg))
+    ids = {name: "".join(d.split()) for name, d in shapes.items()}
+    legend = ET.fromstring(svg.replace(' xmlns="http://www.w3.org/2000/svg"', "")).find(".//g[@id='latency-legend_1']")
+    assert legend is not None
+    marks = []
+    for group in legend.iter("g"):
+        uses = [
+            (ids[u.get("href", "#")[1:]], u.get("style", "")) for u in group.findall("./g/use") + group.findall("./use")
+        ]
+        if uses and re.fullmatch(r"latency-line2d_\d+", group.get("id", "")):
+            marks.append(tuple((shape, re.sub(r"stroke-width[^;]*;?", "", style)) for shape, style in uses))
+    assert len(marks) == len(MANY)
+    assert len(set(marks)) == len(MANY)
+
+
+def test_fifteen_stages_are_told_apart_without_colour_and_are_numbered(many: dict[str, str]) -> None:
+    svg = greys(many["stages"])
+    # Two stages may have one colour, and no two have one hatch.
+    patterns = re.findall(r"<pattern [^>]*>(.*?)</pattern>", svg, re.DOTALL)
+    assert len({re.sub(r"\s+", " ", pattern) for pattern in patterns}) == len(STAGES) - 1  # the first one is plain
+    shown = Counter(texts(many["stages"]))
+    assert [shown[f"{i + 1} {stage}"] for i, stage in enumerate(STAGES)] == [1] * len(STAGES)
+    assert [shown[str(i + 1)] for i in range(len(STAGES))] == [len(MANY)] * len(STAGES)
+
+
+@pytest.mark.parametrize("name", ["accuracy", "detection", "latency", "reliability", "stages"])
+def test_each_of_fifteen_methods_is_named_once(name: str, many: dict[str, str]) -> None:
+    shown = Counter(texts(many[name]))
+    assert [shown[method] for method in MANY] == [1] * len(MANY)
+
+
+def test_long_names_keep_their_ends() -> None:
+    summary = full_summary()
+    names = [f"corrigenda:/home/someone/policies/of/a/project/{name}.json" for name in ("one", "two", "three")]
+    summary["methods"] = dict(zip(names, summary["methods"].values(), strict=True))
+    svg = draw(summary)["latency"].svg
+    assert svg is not None
+    assert {f"corrigenda:/…{end}" for end in ("roject/one.json", "roject/two.json", "ject/three.json")} <= set(
+        texts(svg)
+    )
+
+
+def test_latencies_of_milliseconds_have_an_axis_of_milliseconds(many: dict[str, str]) -> None:
+    assert "mean latency (ms)" in texts(many["latency"])
+
+
+def test_latency_and_accuracy_are_of_the_same_items() -> None:
+    """Where there are claims beside the questions, a method's latency over both is set against nothing."""
+    records = [
+        *(question(i, False, True, method=m, latency_s=2.0) for m in ("base", "m") for i in range(3)),
+        *(claim(f"c{i}", C, C, method="m", latency_s=8.0) for i in range(3)),
+        *(claim(f"c{i}", C, C, method="claims only", latency_s=8.0) for i in range(3)),
+    ]
+    found = draw(summarise(records, resamples=5))
+    assert found["latency"].description == (
+        "Mean latency and accuracy of the items of the kind question: base 2.00 s (2.00 to 2.00 s) at 1.000 (1.000 to "
+        "1.000); m 2.00 s (2.00 to 2.00 s) at 1.000 (1.000 to 1.000)."
+    )
+    assert "claims only" not in found["accuracy"].description
+    assert "claims only" in found["detection"].description

@@ -19,6 +19,34 @@ from corrigenda.terminal import one_line
 
 pytest.importorskip("matplotlib", reason="the extra `eval` is not installed")
 
+RUN: dict[str, Any] = {
+    "version": "0.1.0",
+    "seed": 7,
+    "repeats": 1,
+    "items": 1,
+    "limit": 1,
+    "task": "claim",
+    "split": None,
+    "dataset": {
+        "name": "d",
+        "file": "claims.jsonl",
+        "sha256": "ab" * 32,
+        "counts": {"rows": 10, "not_labelled": 2, "kept": 8},
+    },
+    "correct": None,
+    "reuse": True,
+    "concurrency": [1, 4],
+    "models": {"chat": "none", "verifier": "onnx:deberta", "judge": "lexical"},
+    "settings": {"language": "en", "checkable": False, "prompts": None},
+    "methods": {"corrigenda": {}, "selfcheckgpt": {"n": 4, "temperature": None}},
+    "policies": {
+        "corrigenda": {"policy": "bounded", "k": 0.7, "floor": 0.5, "ceiling": 0.8, "alpha": None, "provisional": True},
+        "nli-fixed": {"policy": "fixed", "threshold": 0.75, "provisional": False},
+    },
+    "files": {"verifier": "cd", "chat": None},
+    "notes": ["Made up; see docs."],
+}
+"""As `evals.described.run_of` gives it."""
 VOID = {"meta", "br", "use", "path"}
 
 
@@ -213,4 +241,56 @@ def test_the_papers_numbers_stand_apart(page: Page) -> None:
 def test_the_notes_come_first(page: Page) -> None:
     first = next(text for where, text in page.texts if where == "li" and text.startswith("The judge"))
     assert first == full_summary()["notes"][0]
-    assert {"class": "warning", "role": "note"} in page.attributes("ul")
+    assert {"class": "warning", "role": "note"} in page.attributes("div")
+
+
+def test_names_in_notes_are_code_and_nothing_else_is() -> None:
+    notes = ["The items are of two kinds: `accuracy` is that of the `answer` alone.", f"It broke (`x` and {EVIL})."]
+    page = page_of(bare_summary() | {"notes": notes})
+    assert [text for where, text in page.texts if where == "code"] == ["accuracy", "answer", "x", "y"]
+    html = report_html(bare_summary() | {"notes": notes}, draw(bare_summary()))
+    assert "two kinds: <code>accuracy</code> is that" in html
+    assert "&lt;script&gt;" in html
+    assert "<script" not in html
+
+
+def test_many_notes_do_not_fill_the_page() -> None:
+    notes = [f"Note {i}." for i in range(12)]
+    html = report_html(bare_summary() | {"notes": notes}, draw(bare_summary()))
+    first, folded = html[html.index('<div class="warning"') :].split("<details><summary>6 more notes</summary>")[:2]
+    assert [note for note in notes if f"<li>{note}</li>" in first] == notes[:6]
+    assert [note for note in notes if f"<li>{note}</li>" in folded[: folded.index("</details>")]] == notes[6:]
+    few = report_html(bare_summary() | {"notes": notes[:7]}, draw(bare_summary()))
+    assert "more notes" not in few
+
+
+def test_what_was_run_is_shown(page: Page) -> None:
+    shown = page_of(bare_summary() | {"run": RUN})
+    assert shown.tables["The run"] == [
+        ["data sets", "d"],
+        ["file", "claims.jsonl"],
+        ["its SHA-256", "ab" * 32],
+        ["rows of the data set", "rows 10, not labelled 2, kept 8"],
+        ["taken of it", "task claim, limit 1"],
+        ["items", "1 (claim) in 1 groups"],
+        ["records", "1, 1 per item and method at most"],
+        ["judge", "none (asked for as lexical)"],
+        ["verifier", "none (asked for as onnx:deberta)"],
+        ["chat", "none"],
+        ["policy of corrigenda", "bounded, k 0.7, floor 0.5, ceiling 0.8, provisional (not calibrated)"],
+        ["policy of nli-fixed", "fixed, threshold 0.75"],
+        ["rewriting", "of answers, not of claims"],
+        ["equal calls made once", "yes"],
+        ["items at a time", "1, 4"],
+        ["seed", "7"],
+        ["corrigenda", "0.1.0"],
+        ["intervals", "95%, bootstrap of groups, percentile interval, 5 resamples, seed 0"],
+    ]
+    assert shown.tables["Settings, options and checksums"] == [
+        ["settings.language", "en"],
+        ["settings.checkable", "no"],
+        ["methods.selfcheckgpt.n", "4"],
+        ["files.verifier", "cd"],
+    ]
+    assert ("li", "Made up; see docs.") in shown.texts
+    assert "Settings, options and checksums" not in page.tables

@@ -7,8 +7,9 @@ import re
 import pytest
 from tests.eval_summaries import bare_summary, full_summary
 
+from corrigenda.evals import report_md as module
 from corrigenda.evals.report_md import escaped, report_md
-from corrigenda.evals.report_parts import estimate, number, p_value
+from corrigenda.evals.report_parts import Bullets, Cell, Text, estimate, in_pieces, number, p_value
 
 pytest.importorskip("scipy", reason="the extra `eval` is not installed")
 
@@ -135,3 +136,54 @@ def test_hostile_texts_make_no_markup(text: str) -> None:
 )
 def test_markdown_is_escaped(raw: str, safe: str) -> None:
     assert escaped(raw) == safe
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (None, "–"),
+        (0.0, "0 s"),
+        (0.0000123, "0.0123 ms"),
+        (0.00231, "2.31 ms"),
+        (0.09996, "100 ms"),
+        (0.1, "0.100 s"),
+        (0.9996, "1.00 s"),
+        (12.345, "12.3 s"),
+        (99.96, "100 s"),
+        (1234.5, "1,234 s"),
+        (-0.002, "-2.00 ms"),
+    ],
+)
+def test_times_have_three_significant_digits_and_their_unit(seconds: float | None, shown: str) -> None:
+    assert number("latency_p95", seconds) == number("latency_mean", seconds, 2) == shown
+
+
+def test_a_time_and_its_interval_have_one_unit() -> None:
+    found = {"value": 0.0021, "low": 0.0019, "high": 0.0032, "n": 10}
+    assert estimate("latency_mean", found) == Cell(text="2.10 ms", detail="1.90 to 3.20 ms, n = 10")
+    assert estimate("latency_mean", found | {"high": 0.32}) == Cell(
+        text="0.00210 s", detail="0.00190 to 0.320 s, n = 10"
+    )
+    assert estimate("latency_mean", found | {"low": None, "high": None}) == Cell(text="2.10 ms", detail="n = 10")
+    assert estimate("accuracy", found | {"n": 2.5}) == Cell(text="0.002", detail="0.002 to 0.003, n = 2.5")
+
+
+def test_names_in_sentences_are_code_in_markdown() -> None:
+    for block in (Text(text="See `accuracy` and *that*."), Bullets(items=("See `accuracy` and *that*.",))):
+        assert "See `accuracy` and \\*that\\*." in next(iter(module._block(block)))
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("plain", [("plain", False)]),
+        ("`a` b", [("", False), ("a", True), (" b", False)]),
+        ("`eval sweep`", [("", False), ("eval sweep", True), ("", False)]),
+        ("`<b>`", [("`<b>`", False)]),
+        ("``a``", [("``a``", False)]),
+        ("`a", [("`a", False)]),
+        ("` a`", [("` a`", False)]),
+    ],
+)
+def test_only_names_between_backticks_are_names(text: str, pieces: list[tuple[str, bool]]) -> None:
+    assert list(in_pieces(text)) == pieces

@@ -19,12 +19,16 @@ from corrigenda.report import from_dict, to_dict
 from corrigenda.types import Span
 
 MANIFEST: dict[str, Any] = {
+    "schema": "1.0",
+    "corrigenda": "0.1",
     "dataset": {"name": "d"},
     "seed": 7,
     "methods": {"m": {}},
     "repeats": 1,
     "limit": 2,
     "items": 2,
+    "concurrency": [1],
+    "data": {"file": "d.jsonl"},
 }
 
 
@@ -203,13 +207,14 @@ def test_two_runs_cannot_write_to_one_folder(tmp_path: Path) -> None:
 
 def test_a_lock_of_a_process_that_died_is_no_lock(tmp_path: Path) -> None:
     code = (
-        "import os, sys, pathlib\n"
+        "import json, os, sys, pathlib\n"
         "from corrigenda.evals.store import opened\n"
-        "with opened(pathlib.Path(sys.argv[1]), {'seed': 7}):\n"
+        "with opened(pathlib.Path(sys.argv[1]), json.loads(sys.argv[2])):\n"
         "    os._exit(9)\n"
     )
-    assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False).returncode == 9
-    with opened(tmp_path, {"seed": 7}):
+    command = [sys.executable, "-c", code, str(tmp_path), json.dumps(MANIFEST)]
+    assert subprocess.run(command, check=False).returncode == 9
+    with opened(tmp_path, MANIFEST):
         pass
 
 
@@ -225,23 +230,26 @@ def test_a_folder_that_cannot_be_made_is_an_input_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"seed": 8}, r"holds another run: seed differ \(seed: 7 there, 8 here\); give another --out, or --force"),
-        ({"dataset": {"name": "e"}}, r"dataset differ \(dataset: {\"name\": \"d\"} there, {\"name\": \"e\"} here\)"),
-        ({"methods": {"m": {"n": 9}}}, r"methods\.m differ \(methods\.m: {} there, {\"n\": 9} here\)"),
-        ({"corrigenda": "9.9"}, r"corrigenda differ \(corrigenda: null there, \"9\.9\" here\)"),
+        ({"seed": 8}, r"run' holds another run: seed: 7 there, 8 here; give another --out, or --force to set it"),
+        ({"dataset": {"name": "e"}}, r"another run: dataset\.name: \"d\" there, \"e\" here; give"),
+        ({"methods": {"m": {"n": 9}}}, r"another run: methods\.m\.n: null there, 9 here; give"),
+        ({"corrigenda": "9.9"}, r"another run: corrigenda: \"0\.1\" there, \"9\.9\" here; give"),
+        ({"settings": {"k": 0.7, "floor": 0.6}}, r"run: settings\.k: null there, 0\.7 here \(and settings\.floor\); "),
+        ({"files": {"chat": "b" * 300}}, r"another run: files\.chat: null there, \"b{198}… here; give"),
     ],
 )
 def test_another_run_is_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
-    with opened(tmp_path, MANIFEST):
-        pass
-    with pytest.raises(InputError, match=message), opened(tmp_path, {**MANIFEST, **change}):
+    with opened(tmp_path / "run", MANIFEST) as store:
+        store.append(record("a"))
+    with pytest.raises(InputError, match=message), opened(tmp_path / "run", {**MANIFEST, **change}):
         pass
 
 
 def test_methods_repeats_and_items_may_be_added(tmp_path: Path) -> None:
     with opened(tmp_path, MANIFEST) as store:
         store.append(record("a"))
-    with opened(tmp_path, {**MANIFEST, "methods": {"n": {"x": 1}}, "repeats": 3, "limit": None, "items": 9}) as store:
+    more = {"methods": {"n": {"x": 1}}, "repeats": 3, "limit": None, "items": 9, "concurrency": [4]}
+    with opened(tmp_path, {**MANIFEST, **more, "data": {"file": "moved.jsonl"}}) as store:
         assert len(store.records) == 1
     with opened(tmp_path, MANIFEST):
         pass
@@ -251,6 +259,8 @@ def test_methods_repeats_and_items_may_be_added(tmp_path: Path) -> None:
         "repeats": 3,
         "limit": None,
         "items": 9,
+        "concurrency": [1, 4],
+        "data": {"file": "moved.jsonl"},
     }
 
 
@@ -274,6 +284,46 @@ def test_records_without_a_manifest_are_not_added_to(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.parametrize("force", [True, False])
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        {"format": "corrigenda-index", "version": 1, "files": []},
+        {"manifest_version": 3, "name": "a browser extension"},
+        {**MANIFEST, "methods": ["m"]},
+        {name: value for name, value in MANIFEST.items() if name != "dataset"},
+        {},
+    ],
+)
+def test_a_manifest_of_something_else_is_left_alone(tmp_path: Path, manifest: dict[str, Any], force: bool) -> None:
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    (tmp_path / "records.jsonl").write_text(to_line(record("a")) + "\n")
+    message = r"' holds no run.*: its manifest\.json is .*of something else, .*left alone; give another --out"
+    with pytest.raises(InputError, match=message), opened(tmp_path, MANIFEST, force=force):
+        pass
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["manifest.json", "records.jsonl"]
+    assert json.loads((tmp_path / "manifest.json").read_text()) == manifest
+    assert read(tmp_path).manifest == {}
+
+
+@pytest.mark.parametrize("force", [True, False])
+@pytest.mark.parametrize("text", ["songs\n", '\n{"artist": "X", "item": 1}\n', "[1]\n", "[" * 100_000 + "\n"])
+def test_records_of_something_else_are_left_alone(tmp_path: Path, text: str, force: bool) -> None:
+    (tmp_path / "records.jsonl").write_text(text)
+    message = r"' holds no run of corrigenda eval: its records\.jsonl is of something else, and is left alone; give"
+    with pytest.raises(InputError, match=message), opened(tmp_path, MANIFEST, force=force):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["records.jsonl"]
+    assert (tmp_path / "records.jsonl").read_text() == text
+
+
+def test_records_without_a_manifest_can_be_set_aside(tmp_path: Path) -> None:
+    (tmp_path / "records.jsonl").write_text(to_line(record("a")) + "\n")
+    with opened(tmp_path, MANIFEST, force=True) as store:
+        assert store.records == ()
+    assert records_in(tmp_path / "records.jsonl.1") == [("a", "m")]
+
+
 def test_several_runs_are_read_as_one(tmp_path: Path) -> None:
     for name in ("one", "two"):
         with opened(tmp_path / name, MANIFEST) as store:
@@ -294,13 +344,16 @@ def test_no_records_and_no_file_are_input_errors(tmp_path: Path) -> None:
         read_all([tmp_path])
 
 
-def test_a_manifest_that_is_none_is_an_input_error(tmp_path: Path) -> None:
-    (tmp_path / "manifest.json").write_text("{")
+@pytest.mark.parametrize("force", [True, False])
+@pytest.mark.parametrize("text", ["{", "[" * 100_000])
+def test_a_manifest_that_is_none_is_an_input_error(tmp_path: Path, text: str, force: bool) -> None:
+    (tmp_path / "manifest.json").write_text(text)
     with (
         pytest.raises(InputError, match=r"the manifest .* cannot be read: .*; choose another --out folder"),
-        opened(tmp_path, MANIFEST),
+        opened(tmp_path, MANIFEST, force=force),
     ):
         pass
+    assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
 
 
 def test_question_records_round_trip() -> None:

@@ -1,38 +1,14 @@
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 from tests.eval_records import C, F, N, S, U, call, claim, judged, outcome, question, record, verdict
+from tests.summing import ANSWERS, n, summary, value
 
 from corrigenda.errors import InputError
-from corrigenda.evals.records import PairCalls, Record
+from corrigenda.evals.records import PairCalls
 from corrigenda.evals.summary import summarise
-
-
-def summary(records: list[Record], **more: Any) -> dict[str, Any]:
-    found = summarise(records, **({"resamples": 50} | more))
-    json.dumps(found, allow_nan=False)
-    return found
-
-
-def value(found: dict[str, Any], metric: str, method: str = "m") -> Any:
-    return found["methods"][method][metric]["value"]
-
-
-def n(found: dict[str, Any], metric: str, method: str = "m") -> Any:
-    return found["methods"][method][metric]["n"]
-
-
-ANSWERS = [
-    question("a", True, True, flagged=False),
-    question("b", False, True, flagged=True),  # fixed
-    question("c", False, False, flagged=True, changed=True),
-    question("d", True, False, flagged=True),  # broken
-    question("e", None, None, flagged=False),  # the judge could not tell
-    record("f", kind="question"),
-]
 
 
 def test_correctness_of_answers_by_hand() -> None:
@@ -128,7 +104,7 @@ def test_scores_that_are_no_probabilities_have_curves_and_no_calibration_error()
     found = summary([claim(1, C, C, 7.0), claim(2, S, S, -3.0)])
     assert (value(found, "claim_auroc"), value(found, "claim_ece")) == (1.0, None)
     assert found["reliability"]["m"]["claim"] == []
-    assert "Scores of m are no probabilities, so it has no calibration error." in found["notes"]
+    assert "Scores of m are no probabilities, so there is no calibration error." in found["notes"]
 
 
 def test_calibration_by_hand() -> None:
@@ -227,7 +203,7 @@ def test_labelled_sentences_are_claim_units() -> None:
     given = record(1, kind="answer", sentence_labels=(C, S), made=made)
     found = summary([given])
     assert (value(found, "claim_accuracy"), n(found, "claim_accuracy")) == (1.0, 2)
-    assert (value(found, "answer_recall"), value(found, "accuracy")) == (1.0, None)
+    assert (value(found, "answer_recall"), value(found, "accuracy")) == (1.0, 0.0)
     assert "1 verdicts of m belong to no labelled sentence and are not counted." in found["notes"]
 
 
@@ -320,7 +296,7 @@ def test_what_a_reader_must_know() -> None:
         "independent, so trust the intervals of the differences more.",
         "With 3 independent groups the intervals are rough, and too narrow near 0 and 1.",
         "1 items have the gold label `unverified` and are in no two-way measure.",
-        "1 of 4 final answers of m were not judged either way.",
+        "1 of 1 final answers of m were not judged either way.",
     ]
 
 

@@ -89,3 +89,22 @@ def test_hostile_texts_do_not_drive_the_terminal() -> None:
     render_blocks(report_more.errors(summary["errors"]), made)
     assert "\x1b" not in printed(made)
     assert "\\x1b[2J" in printed(made)
+
+
+def test_times_of_milliseconds_are_told_apart_and_names_stand_without_backticks() -> None:
+    summary = bare_summary()
+    latency = {"value": 0.00231, "low": 0.0019, "high": 0.0032, "n": 4}
+    summary["methods"]["m"] |= {"latency_mean": latency}
+    made = console()
+    render(summary | {"notes": ["`accuracy` is that of `<all>`."]}, made)
+    text = printed(made)
+    assert "- accuracy is that of `<all>`." in text
+    lines = [line.rstrip() for line in text.split("\nLatency\n")[1].splitlines()]
+    assert lines[:3] == ["   mean", "m  2.31 ms", "   1.90 to 3.20 ms, 4"]
+
+
+def test_what_was_run_stands_in_a_line_with_the_notes_on_the_data() -> None:
+    made = console()
+    run = {"version": "0.1.0", "seed": 7, "dataset": {"file": "c.jsonl", "sha256": "ab" * 32}, "notes": ["Made up."]}
+    render(bare_summary() | {"run": run}, made)
+    assert "corrigenda 0.1.0, seed 7, c.jsonl (SHA-256 abababababab…)\n- Made up.\n" in printed(made)

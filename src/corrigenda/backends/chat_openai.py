@@ -75,6 +75,7 @@ class OpenAIChat:
         self._server = Server(self._base_url, [self._key, *self._headers.values(), *own])
         if client is None:
             self._need_key()
+            self._need_one_login()
         self._refused: set[str] = set()
         self._top_logprobs = 0
         self._begins_inside = _REASONS.search(model) is not None
@@ -169,6 +170,17 @@ class OpenAIChat:
             raise ConfigError(
                 f"{self.name} needs an API key for {self._server.place}: set the environment variable "
                 "OPENAI_API_KEY or the setting api_key, or name another server with base_url (--base-url)"
+            )
+
+    def _need_one_login(self) -> None:
+        """Refuse two claims to the one Authorization header: the address's would win, and the key never be sent."""
+        own_header = any(name.lower() == "authorization" for name in self._headers)
+        if self._server.has_login and (self._key or own_header):
+            other = "an Authorization header (headers)" if own_header else "an API key (OPENAI_API_KEY, api_key)"
+            raise ConfigError(
+                f"base_url holds a name or password for {self._server.place}, and there is {other} too, but a request "
+                "carries only one of them: take the name and password out of base_url, or leave the other out "
+                '(for a key: unset OPENAI_API_KEY, or set api_key = "")'
             )
 
     async def _client(self) -> AsyncOpenAI:

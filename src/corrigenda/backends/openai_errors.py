@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
+from corrigenda.backends.openai_secrets import forms_of, has_login
 from corrigenda.backends.scripts import error_for_status
 from corrigenda.errors import BackendError, BadReply, ConfigError, RequestRefused, TimedOut, Unreachable
 from corrigenda.replies import shorten
@@ -52,12 +53,9 @@ class Server:
         self.place = f"{parts.scheme}://{host}" + (f":{port}" if port else "")
         """Scheme, host and port: a path, a query or a user's name may hold a secret."""
         self.hostname = parts.hostname
-        own = (parts.username, parts.password, *re.split("[=&]", parts.query))
-        # Shorter ones are words like `none` or a number, and hiding them would garble messages. Longest first, so
-        # that a secret that contains another one is hidden whole.
-        self._secrets = sorted(
-            {s for s in (*secrets, *own) if isinstance(s, str) and len(s) >= 6}, key=len, reverse=True
-        )
+        self.has_login = has_login(parts)
+        """Whether the address holds a name or a password, which then take the place of a key in each request."""
+        self._secrets = forms_of(parts, secrets)
 
     def hide(self, text: str) -> str:
         """Return `text` with every secret replaced by three asterisks."""

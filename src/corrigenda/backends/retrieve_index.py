@@ -101,7 +101,7 @@ def read_manifest(directory: Path) -> Manifest:
         raise InputError(f"{shown} holds no index (there is no {MANIFEST}); {remedy}") from None
     except OSError as exc:
         raise InputError(f"the index {shown} cannot be read: {exc.strerror}; check its permissions") from exc
-    except ValueError as exc:  # not UTF-8, or not JSON
+    except (ValueError, RecursionError) as exc:  # not UTF-8, or not JSON
         raise InputError(f"the index {shown} is damaged: {MANIFEST} is not JSON ({exc}); {_again(directory)}") from exc
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise InputError(f"{shown} holds no index of corrigenda (its {MANIFEST} says something else); {remedy}")

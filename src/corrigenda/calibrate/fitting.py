@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from corrigenda.calibrate.rates import Costs, measured
+from corrigenda.calibrate import remarks
+from corrigenda.calibrate.rates import Costs, Rates, measured
 from corrigenda.calibrate.scores import LabelledScore, Source
 from corrigenda.calibrate.search import Unit, flagged, search, units_of
 from corrigenda.errors import ConfigError, InputError
-from corrigenda.evals import metrics
 from corrigenda.evals.stats import require_eval
 from corrigenda.policies import (
     DEFAULT_CEILING,
@@ -32,7 +32,7 @@ OBJECTIVES = ("f1", "cost", "conformal")
 LEAST = 20
 """Units of each class that a grid fit needs. With 20, a rate is known to about ±22 points (95%, at its worst), and
 each of five folds still measures on four; with fewer, the held-out rates say nothing and the grid fits noise."""
-CEILING_SHARE = 0.1
+CEILING_SHARE = 0.05
 """Where every answer has one claim: the share of the false claims above the floor that the ceiling may put out of
 reach. The same rule as for the bounds that ship with the chat verifier."""
 
@@ -45,9 +45,6 @@ DEFAULTS: Mapping[str, tuple[str, Mapping[str, float]]] = {
     "paper, not fitted": ("paper", {"k": DEFAULT_K}),
 }
 """What a fitted policy is compared with, on the same units."""
-
-Rates = Mapping[str, Mapping[str, float | None]]
-"""Rate → `value`, `low`, `high`, `n`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,24 +94,23 @@ def fit(
     require_eval()
     _check_scores(scores)
     fold_of = _folds(scores, folds, seed)
-    if bundle is not None:
-        scores = _dealt(scores, fold_of, bundle, seed)
-    units = units_of(scores)
-    two_way = [unit for unit in units if unit.label is not Verdict.UNVERIFIED]
     said = list(notes)
     if bundle is not None:
-        said.append(f"composed: the claims were dealt at random into answers of {bundle}, which nobody wrote")
+        scores = _dealt(scores, fold_of, bundle, seed, said)
+    units = units_of(scores)
+    two_way = [unit for unit in units if unit.label is not Verdict.UNVERIFIED]
     if chosen == "conformal":
         options, by_fold, expected, guarantee = _conformal(scores, units, fold_of, folds, alpha, seed, said)
         goal: dict[str, Any] = {"name": "conformal", "alpha": alpha}
     else:
-        _check_enough(two_way, folds)
+        _check_enough(two_way, folds, None if bundle is None else said[-1])
+        remarks.require_signal(two_way, chosen)
         options, by_fold, expected = _gridded(units, chosen, costs, fold_of, folds, said)
         guarantee, goal = None, costs.as_json()
     compared = {
         name: measured(units, [flagged(u, *default) for u in units], costs) for name, default in DEFAULTS.items()
     }
-    said += _remarks(expected, compared, costs, two_way, verifier)
+    said += remarks.on_rates(expected, compared, costs, two_way, verifier)
     file = PolicyFile(
         policy=chosen,
         options=options,
@@ -184,7 +180,7 @@ def _check_scores(scores: Sequence[LabelledScore]) -> None:
             raise InputError(f"the claims of {score.unit!r} have different labels; a unit has one")
 
 
-def _check_enough(units: Sequence[Unit], folds: int) -> None:
+def _check_enough(units: Sequence[Unit], folds: int, dealt: str | None) -> None:
     """Raise InputError when a class has too few units, or too few groups to be in every fold."""
     for label in (Verdict.CONTRADICTED, Verdict.SUPPORTED):
         having = [unit for unit in units if unit.label is label]
@@ -193,6 +189,7 @@ def _check_enough(units: Sequence[Unit], folds: int) -> None:
             raise InputError(
                 f"there are {len(having)} {label.value} claims in {groups} groups, and a fit needs at least {LEAST} of "
                 f"each class, in at least as many groups as folds ({folds}); label more"
+                f"{f' ({dealt})' if dealt else ''}"
             )
 
 
@@ -207,11 +204,12 @@ def _folds(scores: Sequence[LabelledScore], folds: int, seed: int) -> dict[str, 
 
 
 def _dealt(
-    scores: Sequence[LabelledScore], fold_of: Mapping[str, int], size: int, seed: int
+    scores: Sequence[LabelledScore], fold_of: Mapping[str, int], size: int, seed: int, notes: list[str]
 ) -> tuple[LabelledScore, ...]:
-    """Return the scores in answers of `size` claims dealt at random, each within a fold; what is left over is left out.
+    """Return the scores in answers of `size` claims dealt at random, each within a fold, and say so in `notes`.
 
-    Raises InputError when there are answers of several claims already.
+    What fills no answer is left out, and counted in a note. Raises InputError when there are answers of several claims
+    already, and when no fold has claims enough for one.
     """
     if len({s.answer for s in scores}) < len(scores):
         raise InputError("the data have answers with several claims, so that none need be composed; leave --bundle out")
@@ -222,6 +220,14 @@ def _dealt(
         draw.shuffle(hand)
         for start in range(0, len(hand) - size + 1, size):
             dealt += [replace(s, answer=f"composed {fold}.{start}") for s in hand[start : start + size]]
+    if not dealt:
+        raise InputError(
+            f"{len(scores)} claims in {len(set(fold_of.values()))} folds are too few for an answer of {size} in any; "
+            "ask for a smaller bundle or fewer folds, or label more"
+        )
+    notes.append(f"composed: the claims were dealt at random into answers of {size}, which nobody wrote")
+    if left := len(scores) - len(dealt):
+        notes.append(f"{left} of {len(scores)} claims fill no answer of {size} in their fold and are left out")
     return tuple(dealt)
 
 
@@ -253,7 +259,9 @@ def _gridded(
         best([unit for unit in units if fold_of[unit.group] != fold]) for fold in range(folds)
     ]
     held_out = [flagged(unit, policy, by_fold[fold_of[unit.group]]) for unit in units]
-    return best(units), by_fold, measured(units, held_out, costs)
+    options = best(units)
+    notes += remarks.on_flags(units, [flagged(unit, policy, options) for unit in units])
+    return options, by_fold, measured(units, held_out, costs)
 
 
 def _without_what_cannot_be_told(options: dict[str, float], units: Sequence[Unit]) -> dict[str, float]:
@@ -288,8 +296,7 @@ def _conformal(
             f"label more, or ask for an alpha of at least {math.ceil(10_000 / (n + 1)) / 10_000:g}"
         )
     options = _at(conformal_threshold([signed for _, signed in calibration], alpha), alpha)
-    if options["threshold"] >= 1 - TOLERANCE:
-        notes.append("the threshold is 1: nothing can be flagged with this alpha")
+    notes += remarks.on_threshold(options["threshold"], units)
     by_fold: list[Mapping[str, float]] = []
     for fold in range(folds):
         threshold = conformal_threshold([s for group, s in calibration if fold_of[group] != fold], alpha)
@@ -341,30 +348,7 @@ def _guarantee(alpha: float, n: int) -> str:
     )
 
 
-# What is said about it ------------------------------------------------------------------------------------------------
-
-
-def _remarks(
-    expected: Rates, compared: Mapping[str, Rates], costs: Costs, units: Sequence[Unit], verifier: str | None
-) -> list[str]:
-    remarks = []
-    share = metrics.ratio(sum(unit.label is Verdict.CONTRADICTED for unit in units), len(units))
-    if share is not None:
-        remarks.append(
-            f"{share:.1%} of the labelled claims are contradicted; where the share is another one, so is the precision"
-        )
-    if costs.objective != "conformal":
-        name, sign = ("f1", 1) if costs.objective == "f1" else ("cost", -1)
-        found = expected[name]["value"]
-        for other, rates in compared.items():
-            value = rates[name]["value"]
-            if found is not None and value is not None and sign * value >= sign * found:
-                remarks.append(
-                    f"{other}, is no worse on these claims ({name} {value:.3f} against {found:.3f} held out)"
-                )
-    if verifier is None:
-        remarks.append("the verifier is not known, so that a report under this policy says it may not fit")
-    return remarks
+# What it rests on ----------------------------------------------------------------------------------------------------
 
 
 def _fitted_on(

@@ -10,6 +10,8 @@ from corrigenda.evals import metrics
 from corrigenda.evals.stats import Bootstrap, Row
 from corrigenda.types import Verdict
 
+Rates = Mapping[str, Mapping[str, float | None]]
+"""Rate → `value`, `low`, `high`, `n`."""
 NAMES = ("precision", "recall", "f1", "flagged_supported", "flagged_unverified", "cost")
 
 
@@ -37,7 +39,7 @@ class Costs:
         return {"name": "cost", "false_negative": self.false_negative, "false_positive": self.false_positive}
 
 
-def measured(units: Sequence[Unit], flags: Sequence[bool], costs: Costs) -> Mapping[str, Mapping[str, float | None]]:
+def measured(units: Sequence[Unit], flags: Sequence[bool], costs: Costs) -> Rates:
     """Return rate → `value`, `low`, `high` (95%, bootstrap by group), `n`, over units and whether each is flagged.
 
     `precision`, `recall` and `f1` of detecting contradicted units; `flagged_supported` and `flagged_unverified`, the

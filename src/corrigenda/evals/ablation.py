@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from corrigenda.errors import InputError
-from corrigenda.evals.detect import Unit, group_key, item_key
-from corrigenda.evals.measures import TOTALS, Level, method_rows, names_for, units_of
+from corrigenda.evals.detect import Unit, item_key
+from corrigenda.evals.measures import TOTALS, Level, groups_of, judged_kinds, method_rows, names_for, units_of
 from corrigenda.evals.paired import REFERENCE, by_method, is_variant, paired_tests
 from corrigenda.evals.records import Record
-from corrigenda.evals.stats import Bootstrap
-from corrigenda.evals.summary import check_records, drawn_once, levels_of, method_metrics
+from corrigenda.evals.summary import (
+    Draws,
+    check_records,
+    drawn_once,
+    levels_of,
+    method_metrics,
+    names_by_population,
+    narrowed,
+)
 
 SECOND_LOOK, FIXED = "self-check", "nli-fixed"
 STEPS = (REFERENCE, SECOND_LOOK, FIXED, "corrigenda")
@@ -53,7 +60,7 @@ def ablation(
     missing = [step for step, name in chosen.items() if name is None]
     return {
         "items": len(shared),
-        "steps": _steps(chosen, kept, draws(group_key(r) for r in kept), tests),
+        "steps": _steps(chosen, kept, draws, tests),
         "missing": missing,
         "notes": _notes(methods, present, missing, len(shared)),
     }
@@ -70,11 +77,11 @@ def _chosen(methods: Sequence[str], full: str | None) -> dict[str, str | None]:
 def _steps(
     chosen: Mapping[str, str | None],
     records: Sequence[Record],
-    bootstrap: Bootstrap,
+    draws: Draws,
     tests: Sequence[Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
-    methods, levels = by_method(records), levels_of(records)
-    names = names_for({r.kind for r in records}, levels)
+    methods, levels, judged = by_method(records), levels_of(records), judged_kinds(records)
+    names = names_for(judged, levels)
     units = {name: {level: units_of(own, level) for level in levels} for name, own in methods.items()}
     steps: list[dict[str, Any]] = []
     before: str | None = None
@@ -82,8 +89,8 @@ def _steps(
         if name is None:
             steps.append({"step": step, "method": None, "metrics": {}, "against": None, "change": {}, "tests": []})
             continue
-        change = {} if before is None else _change(methods, units, (before, name), bootstrap, names)
-        metrics = method_metrics(methods[name], units[name], bootstrap, names)
+        change = {} if before is None else _change(methods, units, judged, (before, name), draws, names)
+        metrics = method_metrics(methods[name], units[name], judged, draws, names)
         steps.append(
             {
                 "step": step,
@@ -101,13 +108,20 @@ def _steps(
 def _change(
     methods: Mapping[str, Sequence[Record]],
     units: Mapping[str, Mapping[Level, Sequence[Unit]]],
+    judged: Collection[str],
     pair: tuple[str, str],
-    bootstrap: Bootstrap,
+    draws: Draws,
     names: Sequence[str],
 ) -> dict[str, Any]:
-    first, second = (method_rows(methods[name], units[name]) for name in pair)
-    found = bootstrap.changes(first, second, names, TOTALS)
-    return {name: estimate.as_json() for name, estimate in found.items()}
+    rows = [method_rows(methods[name], units[name], judged) for name in pair]
+    groups = [groups_of(methods[name], units[name], judged) for name in pair]
+    found: dict[str, Any] = {}
+    for population, own in names_by_population(names, judged).items():
+        first, second = (narrowed(each, own) for each in rows)
+        bootstrap = draws(groups[0][population] | groups[1][population])
+        changes = bootstrap.changes(first, second, own, TOTALS)
+        found |= {name: estimate.as_json() for name, estimate in changes.items()}
+    return {name: found[name] for name in names}
 
 
 def _notes(

@@ -5,31 +5,35 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from collections import Counter as Counted
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from corrigenda.evals import planning, subcommands
+from corrigenda.evals import outputs, planning, subcommands
 from corrigenda.evals.data_flags import add_data_flags, load_data
 from corrigenda.evals.datasets import DATASETS
+from corrigenda.evals.failures import nothing_measured
 from corrigenda.evals.judges import opened_judge
 from corrigenda.evals.judging import Judging
 from corrigenda.evals.kit import opened
+from corrigenda.evals.needs import require_backends
 from corrigenda.evals.printing import follow, report, require_extras
 from corrigenda.evals.progress import Counter
 from corrigenda.evals.run import Plan, prepared, run
-from corrigenda.evals.store import RECORDS, Store, key_of
+from corrigenda.evals.store import RECORDS, Store, Work, key_of
 from corrigenda.evals.store import opened as opened_store
 from corrigenda.files import tell
 from corrigenda.flags import EVAL_FLAGS, FLAGS, add_settings, effective_settings
 from corrigenda.methods import METHODS
+from corrigenda.methods.protocol import Kit
 from corrigenda.progress import Progress
 from corrigenda.settings import Settings
 
 FAILED = 3
-"""Exit code when every record failed."""
+"""Exit code when a run says nothing: every record failed, no claim could be scored, or the judge always failed."""
 UNUSED = ("timeout", "unrepaired", "retrieve-k")
 """Flags of settings that no method takes: an item may take its time, and what no rewrite repairs stays as it is."""
 
@@ -74,7 +78,7 @@ def parser() -> argparse.ArgumentParser:
     add("--concurrency", metavar="C", type=int, help="items at a time (default: 1 with local models, else 4)")
     add("--correct", action=argparse.BooleanOptionalAction, help="rewrite too (default: answers yes, claims no)")
     add("--no-reuse", action="store_true", help="make every call anew, so that times are the clock's")
-    add("--retry-failed", action="store_true", help="run those items again that failed before")
+    add("--retry-failed", action="store_true", help="run again what failed before, judge anew where the judge failed")
     add("--out", metavar="DIR", type=Path, help=f"folder of the run (default: ./{planning.FOLDER}/DATASET)")
     add("--force", action="store_true", help="set a run that is in the folder aside and begin a new one")
     add("--json", action="store_true", help="print the summary alone, as JSON, on standard output")
@@ -96,32 +100,40 @@ class _Asked:
     def carry_out(self) -> int:
         """Run what is left, then write and print the outputs of all that is there. Returns the exit code."""
         keys = list(self.plan.keys())
-        with opened_store(self.folder, self.manifest, force=self.force) as store:
+        outputs.check_folder(self.folder)
+        with opened_store(self.folder, self.manifest, items=self.plan.data.items, force=self.force) as store:
             for warning in store.warnings:
                 tell(f"warning: {warning}")
-            left = sum(not store.done(key, retry_failed=self.plan.retry_failed) for key in keys)
-            tell(f"records go to {store.folder / RECORDS}; {len(keys) - left} of {len(keys)} are there")
+            left = Counted(store.left(key, retry_failed=self.plan.retry_failed) for key in keys)
+            again = f", {left['judge']} of them to be judged anew" if left["judge"] else ""
+            tell(f"records go to {store.folder / RECORDS}; {len(keys) - left['run']} of {len(keys)} are there{again}")
             try:
-                if left:
+                if left["run"] or left["judge"]:
                     asyncio.run(self._run(store, len(keys), left))
             except KeyboardInterrupt:
                 tell(f"interrupted; the same command goes on from the records in {store.folder / RECORDS}")
                 return 130
-            report(self.folder, store.records, as_json=self.json)
+            report(self.folder, store.records, [store.manifest], as_json=self.json)
             wanted = set(keys)
-            made = [record for record in store.records if key_of(record) in wanted]
-        return FAILED if all(record.status == "failed" for record in made) else 0
+            reason = nothing_measured([record for record in store.records if key_of(record) in wanted])
+        if reason is not None:
+            tell(f"this run measured nothing: {reason}; once that is mended, go on with --retry-failed")
+        return 0 if reason is None else FAILED
 
-    async def _run(self, store: Store, total: int, left: int) -> None:
+    async def _run(self, store: Store, total: int, left: Mapping[Work | None, int]) -> None:
         plan, settings = self.plan, self.settings
+        kit: Kit | None = None
         if not plan.judges:
             settings = replace(settings, judge="lexical")  # it is not asked, so no model is loaded for it
         async with AsyncExitStack() as stack:
             with Progress() as progress:
-                kit = await stack.enter_async_context(opened(settings, chat=plan.calls_chat, progress=follow(progress)))
-                judge = await stack.enter_async_context(opened_judge(settings, kit, progress=follow(progress)))
-                await stack.enter_async_context(prepared(plan.methods))
-            with Counter(total, "records", total - left) as shown:
+                shows = follow(progress)
+                if left["run"]:  # judging alone needs none of the methods' models
+                    kit = await stack.enter_async_context(opened(settings, chat=plan.calls_chat, progress=shows))
+                judge = await stack.enter_async_context(opened_judge(settings, kit, progress=shows))
+                if left["run"]:
+                    await stack.enter_async_context(prepared(plan.methods))
+            with Counter(total, "records", left[None]) as shown:
                 await run(plan, kit, Judging(judge), store, shown.record)
 
 
@@ -148,13 +160,22 @@ def _asked(arguments: argparse.Namespace, settings: Settings) -> _Asked:
         reuse=not arguments.no_reuse,
         retry_failed=arguments.retry_failed,
     )
+    require_backends(settings, chat=plan.calls_chat, judge=plan.judges)
     for name, kinds in plan.skipped.items():
         tell(f"{name} is not run on items of the kind {', '.join(sorted(kinds))}, which it cannot take")
     return _Asked(
         plan=plan,
         settings=settings,
         folder=arguments.out or planning.folder_for(data, task=arguments.task, split=arguments.split),
-        manifest=planning.manifest_of(plan, settings, task=arguments.task, split=arguments.split, limit=limit),
+        manifest=planning.manifest_of(
+            plan,
+            settings,
+            task=arguments.task,
+            split=arguments.split,
+            limit=limit,
+            wiki=arguments.wiki,
+            detokenise=arguments.detokenise,
+        ),
         force=arguments.force,
         json=arguments.json,
     )

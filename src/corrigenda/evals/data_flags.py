@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from corrigenda.errors import ConfigError
 from corrigenda.evals import planning
 from corrigenda.evals.datasets import SPLITS, load
 from corrigenda.evals.datasets.draws import draw
-from corrigenda.evals.items import DataSet, Kind
+from corrigenda.evals.items import DataSet, Item, Kind
 from corrigenda.evals.printing import follow
 from corrigenda.files import tell
 from corrigenda.progress import Progress
@@ -34,10 +34,16 @@ def add_data_flags(target: argparse.ArgumentParser) -> None:
     add("--detokenise", choices=("auto", "on", "off"), default="auto", help="undo FEVER's tokenisation")
 
 
-def load_data(arguments: argparse.Namespace, settings: Settings) -> tuple[DataSet, int | None]:
+def load_data(
+    arguments: argparse.Namespace,
+    settings: Settings,
+    *,
+    usable: Callable[[Sequence[Item]], Sequence[Item]] | None = None,
+) -> tuple[DataSet, int | None]:
     """Return the data set that the flags name, and how many items it was limited to. Raises InputError.
 
-    What was left out, and what a reader of results must know about the data, is told on standard error.
+    Only the items that `usable` returns are drawn from. What was left out, and what a reader of results must know
+    about the data, is told on standard error.
     """
     limit = _limit(arguments.limit)
     seed = planning.DEFAULT_SEED if settings.seed is None else settings.seed
@@ -48,21 +54,32 @@ def load_data(arguments: argparse.Namespace, settings: Settings) -> tuple[DataSe
             wiki=arguments.wiki,
             task=arguments.task,
             split=arguments.split,
-            limit=limit,
+            limit=limit if usable is None else None,
             seed=seed,
             language="en" if settings.language == "auto" else settings.language,
             detokenise=arguments.detokenise,
             progress=follow(progress),
         )
+    if usable is not None:
+        data = draw(_only(data, usable(data.items)), limit, seed)
     if arguments.dataset == "mini" and arguments.limit is None:
         data = _few_of_each(data, seed)
         limit = len(data.items)
+    data = replace(data, counts={**data.counts, "items": len(data.items)})
     for note in data.notes:
         tell(f"{data.name}: {note}")
     dropped = {k: n for k, n in data.counts.items() if n and k in ("duplicate", "incomplete")}
     if dropped:
         tell(f"{data.name}: left out {', '.join(f'{n} {k}' for k, n in dropped.items())} of {data.counts['rows']} rows")
     return data, limit
+
+
+def _only(data: DataSet, items: Sequence[Item]) -> DataSet:
+    """Return the data set with these of its items alone, and a note where they are not all."""
+    if len(items) == len(data.items):
+        return data
+    note = f"{len(items)} of {len(data.items)} items can be used"
+    return replace(data, items=tuple(items), notes=(*data.notes, note))
 
 
 def _few_of_each(data: DataSet, seed: int) -> DataSet:

@@ -95,13 +95,35 @@ def false_before(record: Record) -> bool | None:
     An answer is false when one of its labelled sentences is, and true when all its sentences are. None where
     nothing says so either way.
     """
+    by_gold = false_by_gold(record)
+    if by_gold is not None or record.label is not None:
+        return by_gold
+    return None if record.before is None or record.before.correct is None else not record.before.correct
+
+
+def false_by_gold(record: Record) -> bool | None:
+    """Return whether the gold labels of the answer, or of its sentences, make it false; None where they do not say."""
     if record.label is not None:
         return _TRUTH.get(record.label)
     if record.sentence_labels and Verdict.CONTRADICTED in record.sentence_labels:
         return True
     if record.sentence_labels and set(record.sentence_labels) == {Verdict.SUPPORTED}:
         return False
-    return None if record.before is None or record.before.correct is None else not record.before.correct
+    return None
+
+
+def false_after(record: Record) -> bool | None:
+    """Return whether the final answer is wrong: one that was not changed is as wrong as before, else by the judge.
+
+    None for an item that failed, and where nothing says so either way.
+    """
+    outcome = record.outcome
+    if outcome is None:
+        return None
+    before = false_before(record) if outcome.final_answer == outcome.answer else None
+    if before is not None:
+        return before
+    return None if record.after is None or record.after.correct is None else not record.after.correct
 
 
 def says_of_answers(records: Iterable[Record]) -> bool:

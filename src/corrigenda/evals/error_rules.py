@@ -7,8 +7,10 @@ finding, so that a reader can disagree with it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from corrigenda.grammar import has_number, subject_of
@@ -16,7 +18,7 @@ from corrigenda.prompts import load
 from corrigenda.quantities import find_quantities
 from corrigenda.replies import is_abstention, is_refusal
 from corrigenda.sentences import split_sentences
-from corrigenda.text import FUNCTION_WORDS, content_words, detect_language, same_word, word_list, words_of
+from corrigenda.text import FUNCTION_WORDS, content_words, detect_language, word_list, words_of
 
 Category = Literal["temporal", "subtle substitution", "fabrication", "rare fact", "other"]
 CATEGORIES: tuple[Category, ...] = ("temporal", "subtle substitution", "fabrication", "rare fact", "other")
@@ -41,6 +43,12 @@ HEDGES = word_list(
 )
 _NAMED_AFTER = re.compile(r"\b(?:named|called)\s+after\b|\bafter\s+all\b", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+(?:[.,:'’/-][^\W_]+)*")
+_OPENING = " \"'“«(*_#-"
+"""What may stand before a sentence's first word."""
+_SHORTEST, _ENDING = 4, 3
+"""From how many letters on, and by how many letters at most, `text.same_word` lets two words differ."""
+_KEPT = 4
+"""Texts of which what was found in them is kept."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,7 +102,8 @@ def temporal(case: Case) -> Finding | None:
     """Fire on a date, a year or a word of time in the claim."""
     dates = _dates(case.claim, case.language)
     plain = _NAMED_AFTER.sub(" ", case.claim)
-    words = [w for w in words_of(plain) if w in TIME_WORDS.get(case.language, TIME_WORDS["en"])]
+    of_time = TIME_WORDS.get(case.language, TIME_WORDS["en"])
+    words = [word for word in words_of(plain) if word in of_time]
     if not dates and not words:
         return None
     values = {"dates": dates, "words": words}
@@ -106,8 +115,9 @@ def substitution(case: Case) -> Finding | None:
     near = _nearest(case.claim, case.reference, case.language)
     if near is None or near.share < SHARED:
         return None
-    there = names_in(near.text, case.language)
-    telling = [name for name in names_in(case.claim, case.language) if _is_other_name(name, near, there)]
+    names = names_in(case.claim, case.language)
+    other = _other_names(names, near, names_in(near.text, case.language))
+    telling = [name for name in names if name in other]
     telling += [word for word in near.missing if has_number(word)]
     if not telling:
         return None
@@ -139,7 +149,7 @@ def rare(case: Case) -> Finding | None:
     elif hedge is not None:
         found = "the reference hedges", {"hedge": hedge}
     elif subject is not None:
-        absent = not _mentions(subject, words_of(case.reference))
+        absent = not _mentions(subject, _words_in(case.reference))
         found = ("the reference does not mention the claim's subject", {"subject": subject}) if absent else None
     else:
         found = _unmentioned(case.claim, case.reference, names_in(case.claim, case.language))
@@ -161,14 +171,16 @@ RULES: tuple[Rule, ...] = (temporal, substitution, fabrication, rare, temporal_e
 def names_in(text: str, language: str = "en") -> list[str]:
     """Return the names of a text: runs of capitalised words, those that only open a sentence left out."""
     names: list[str] = []
+    functions = FUNCTION_WORDS.get(language, FUNCTION_WORDS["en"])
     for sentence in split_sentences(text, language):
         subject = subject_of(sentence.text, language)
+        first = len(sentence.text) - len(sentence.text.lstrip(_OPENING))
         run: list[str] = []
         end = 0
         for match in _WORD.finditer(sentence.text):
             word = match.group()
-            capital = word[0].isupper() and word.casefold() not in FUNCTION_WORDS.get(language, FUNCTION_WORDS["en"])
-            opens = not sentence.text[: match.start()].strip(" \"'“«(*_#-") and subject is None
+            capital = word[0].isupper() and word.casefold() not in functions
+            opens = match.start() <= first and subject is None
             joined = bool(run) and not sentence.text[end : match.start()].strip()
             if run and not (capital and joined):
                 names.append(" ".join(run))
@@ -185,6 +197,7 @@ def _dates(text: str, language: str) -> list[str]:
     return [q.text for q in find_quantities(text, language) if q.dimension in ("date", "day-of-year")]
 
 
+@lru_cache(maxsize=_KEPT)
 def _abstains(reference: str, language: str) -> bool:
     prompts = load(language)
     return is_abstention(reference, prompts) or is_refusal(reference, prompts)
@@ -202,48 +215,100 @@ class _Near(NamedTuple):
 def _nearest(claim: str, text: str | None, language: str) -> _Near | None:
     """Return the nearest sentence, the first of equals; None when no sentence has any of the claim's words."""
     wanted = content_words(claim)
-    best: _Near | None = None
-    for sentence in split_sentences(text or "", language):
-        there = words_of(sentence.text)
-        missing = [word for word in wanted if not _among(word, there)]
-        share = 1 - len(missing) / len(wanted) if wanted else 0.0
-        if share > (best.share if best else 0.0):
-            best = _Near(share, sentence.text, missing)
-    return best
+    counts, index = Counter(wanted), _Words(wanted)
+    best, found = None, set[str]()
+    for sentence, words in _sentences_of(text or "", language):
+        there = {word for other in words for word in index.like(other)}
+        # As the share of those that are missing, or two that are equal could round apart.
+        share = 1 - (len(wanted) - sum(counts[word] for word in there)) / len(wanted) if wanted else 0.0
+        if share > (best[0] if best else 0.0):
+            best, found = (share, sentence), there
+    return None if best is None else _Near(*best, [word for word in wanted if word not in found])
 
 
-def _is_other_name(name: str, near: _Near, names: Sequence[str]) -> bool:
-    """Return whether a sentence lacks a name, or has another that shares a part of it (`Marie Curie`, `Pierre Curie`).
+def _other_names(names: Sequence[str], near: _Near, there: Sequence[str]) -> set[str]:
+    """Return those names that a sentence lacks, or has with another part (`Marie Curie`, `Pierre Curie`).
 
-    A name that is only shortened there (`Thatcher`) is the same name.
+    `there` are the names in the sentence. A name that is only shortened there (`Thatcher`) is the same name.
     """
-    parts = content_words(name)
-    if not any(_among(part, near.missing) for part in parts):
-        return False
-    others = [content_words(other) for other in names]
-    sharing = [other for other in others if any(_among(part, other) for part in parts)]
-    if not sharing:
-        return not _mentions(name, words_of(near.text))
-    return any(not _among(word, parts) for other in sharing for word in other)
+    missing, words = _Words(near.missing), _Words(words_of(near.text))
+    others = [_Words(content_words(other)) for other in dict.fromkeys(there)]
+    found = set()
+    for name in dict.fromkeys(names):
+        parts = _Words(content_words(name))
+        if not any(part in missing for part in parts):
+            continue
+        sharing = [other for other in others if any(part in other for part in parts)]
+        if any(word not in parts for other in sharing for word in other) or not (sharing or _mentions(name, words)):
+            found.add(name)
+    return found
 
 
 def _unmentioned(claim: str, reference: str, names: Sequence[str]) -> tuple[str, dict[str, Any]] | None:
     """Return the rule and its values when a reference has none of a claim's names or, without any, of its words."""
-    there = words_of(reference)
+    there = _words_in(reference)
     if names:
         if any(_mentions(name, there) for name in names):
             return None
         return "the reference has none of the claim's names", {"names": list(names)}
     wanted = content_words(claim)
-    share = sum(_among(w, there) for w in wanted) / len(wanted) if wanted else 1.0
+    share = sum(word in there for word in wanted) / len(wanted) if wanted else 1.0
     if share > UNRELATED:
         return None
     return "the reference has next to none of the claim's words", {"shared": round(share, 3)}
 
 
-def _mentions(name: str, words: Sequence[str]) -> bool:
-    return any(_among(part, words) for part in content_words(name))
+def _mentions(name: str, words: _Words) -> bool:
+    return any(part in words for part in content_words(name))
 
 
-def _among(word: str, words: Sequence[str]) -> bool:
-    return any(same_word(word, other) for other in words)
+# What is looked up often: a reference is the same for all the claims of an answer, and either may be long -------------
+
+
+class _Words:
+    """Words to find others among that are one with them but for an ending, as `text.same_word` says.
+
+    That compares two words; this one looks up a word among thousands without going over them.
+    """
+
+    def __init__(self, words: Iterable[str]) -> None:
+        """Take the words; one that stands twice counts once."""
+        self._words = dict.fromkeys(words)
+        self._by_stem: dict[str, list[str]] = {}
+        self._by_beginning: dict[str, list[str]] = {}
+        for word in self._words:
+            if len(word) >= _SHORTEST and not word[0].isdigit():
+                self._by_stem.setdefault(word[:-1], []).append(word)
+                for end in range(max(len(word) - 1 - _ENDING, _SHORTEST - 1), len(word)):
+                    self._by_beginning.setdefault(word[:end], []).append(word)
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the words in their order, each once."""
+        return iter(self._words)
+
+    def __contains__(self, word: str) -> bool:
+        """Return whether one of the words is the same word."""
+        return any(True for _ in self.like(word))
+
+    def like(self, word: str) -> Iterator[str]:
+        """Yield those that are the same word, perhaps more than once."""
+        if word in self._words:
+            yield word
+        if word[:1].isdigit():
+            return
+        if len(word) >= _SHORTEST:  # it is the shorter one
+            yield from self._by_beginning.get(word[:-1], ())
+        for length in range(max(len(word) - _ENDING, _SHORTEST), len(word) + 1):
+            yield from self._by_stem.get(word[: length - 1], ())
+
+
+@lru_cache(maxsize=_KEPT)
+def _words_in(text: str) -> _Words:
+    return _Words(words_of(text))
+
+
+@lru_cache(maxsize=_KEPT)
+def _sentences_of(text: str, language: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return each sentence of a text with its words, each once."""
+    sentences = split_sentences(text, language)
+    return tuple((sentence.text, tuple(dict.fromkeys(words_of(sentence.text)))) for sentence in sentences)

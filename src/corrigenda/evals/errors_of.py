@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from corrigenda.evals.detect import Unit, answer_units_by_record, claim_units_by_record, false_before
+from corrigenda.evals.detect import Unit, answer_units_by_record, claim_units_by_record, false_after, false_before
 from corrigenda.evals.error_rules import CATEGORIES, Case, Finding, categorise
 from corrigenda.evals.paired import by_method
 from corrigenda.evals.records import Record
@@ -110,7 +110,7 @@ def _detection_error(record: Record, unit: Unit) -> Error:
         "sentence" if unit.sentence is not None else "claim" if record.kind == "claim" else "answer"
     )
     what = "hallucinated and not flagged" if missed else "flagged and not hallucinated"
-    if not missed and record.after is not None and record.after.correct is False and level == "answer":
+    if not missed and false_after(record) and level == "answer":
         what += "; the change broke it"
     return _error(
         record,
@@ -126,7 +126,7 @@ def _detection_error(record: Record, unit: Unit) -> Error:
 def _correction_error(record: Record) -> Error | None:
     """Return the error of an answer that is not correct though the method changed it or tried to; else None."""
     outcome, was_false = record.outcome, false_before(record)
-    if outcome is None or was_false is None or record.after is None or record.after.correct is not False:
+    if outcome is None or was_false is None or not false_after(record):
         return None
     changed = outcome.final_answer != outcome.answer
     tried = outcome.report is not None and bool(outcome.report.edits)

@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 
 from corrigenda.concurrency import together
-from corrigenda.evals.judge import abstention, judgement, require_lists
+from corrigenda.evals.judge import UNSTATED, abstention, failure, judgement, require_lists, stating
 from corrigenda.evals.records import Judgement
 from corrigenda.methods.common import block
 from corrigenda.ports import ChatModel, LabelScorer
@@ -54,23 +54,26 @@ class ChatJudge:
         require_lists(correct, incorrect)
         if (found := abstention(answer)) is not None:
             return found
-        asks = [request(question, answer, correct, incorrect, swapped=swapped) for swapped in (False, True)]
+        accepted, rejected = stating(correct), stating(incorrect)
+        if not accepted and not rejected:
+            return judgement(None, UNSTATED)
+        asks = [request(question, answer, accepted, rejected, swapped=swapped) for swapped in (False, True)]
         if isinstance(self._model, LabelScorer):
             return await self._by_probability(self._model, asks)
         first, second = await together([self._letter(self._model, ask) for ask in asks])
         if first is None or second is None:
-            return judgement(None, "the judge's reply is neither A nor B", replies=[first, second])
+            return failure("the judge's reply is neither A nor B", replies=[first, second])
         if first == second:
             return judgement(None, f"the judge names list {first} in both orders", replies=[first, second])
-        accepted = first == "A"
-        return judgement(accepted, _told(accepted), replies=[first, second])
+        agrees = first == "A"
+        return judgement(agrees, _told(agrees), replies=[first, second])
 
     async def _by_probability(self, model: LabelScorer, asks: Sequence[ChatRequest]) -> Judgement:
         shares = []
         for ask, accepted in zip(asks, (0, 1), strict=True):
             weights = [math.exp(value) for value in await model.label_logprobs(ask, LABELS)]
             if not sum(weights) > 0:
-                return judgement(None, "neither A nor B is among the judge's likely first words")
+                return failure("neither A nor B is among the judge's likely first words")
             shares.append(weights[accepted] / sum(weights))
         mean = sum(shares) / len(shares)
         return judgement(mean > 0.5, _told(mean > 0.5), accepted=mean, by_order=shares)

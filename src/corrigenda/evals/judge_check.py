@@ -14,7 +14,7 @@ from typing import Any, Literal
 from corrigenda.errors import InputError
 from corrigenda.evals.datasets.draws import pick
 from corrigenda.evals.items import Item
-from corrigenda.evals.judge import Judge, stating
+from corrigenda.evals.judge import Judge, broken, stating
 from corrigenda.evals.records import Judgement
 from corrigenda.evals.stats import Bootstrap, Row
 
@@ -72,7 +72,7 @@ async def check(
             try:
                 found = await judge.judge(item.question, answer, *lists)
             except Exception as exc:  # a judge may have any fault; the answer is then undecided
-                found = Judgement(correct=None, reason=f"the judge failed: {type(exc).__name__}: {exc}")
+                found = broken(exc)
             checked = Checked(item=item.id, group=item.group or item.id, case=case, answer=answer, judgement=found)
             results.append(checked)
             if on_answer is not None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from corrigenda.evals import planning, printing
 from corrigenda.evals.data_flags import add_data_flags, load_data
+from corrigenda.evals.datasets import DATASETS
 from corrigenda.evals.items import DataSet
 from corrigenda.evals.judge_check import CASES, SHARES, Checked, check, measured, usable
 from corrigenda.evals.judges import opened_judge
@@ -26,8 +27,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     require_eval()
     settings = effective_settings(arguments)
-    data, _ = load_data(arguments, settings)
-    usable(data.items)
+    entry = DATASETS.get(arguments.dataset)
+    if arguments.task is None and entry is not None and "question" in entry.tasks:
+        arguments.task = "question"  # claims and given answers are nothing to measure a judge on
+    data, _ = load_data(arguments, settings, usable=usable)
     seed = planning.DEFAULT_SEED if settings.seed is None else settings.seed
     name, results = asyncio.run(_ask(settings, data, seed))
     found = measured(name, results, seed=seed)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from corrigenda.evals.judge import abstention, judgement, require_lists, stating
+from corrigenda.evals.judge import abstention, failure, judgement, require_lists, stating
 from corrigenda.evals.records import Judgement
 from corrigenda.ports import Entailer
 from corrigenda.sentences import split_sentences
@@ -81,12 +81,12 @@ class NliJudge:
 
 
 def decide(
-    accepted: Sequence[Sequence[Relation]], rejected: Sequence[Sequence[Relation]], failure: str | None = None
+    accepted: Sequence[Sequence[Relation]], rejected: Sequence[Sequence[Relation]], broke: str | None = None
 ) -> Judgement:
     """Decide from how the sentences (outer) relate to the accepted and the incorrect answers (inner). Pure.
 
     In this order: not correct, when a sentence matches an incorrect answer, and no accepted answer better by MARGIN;
-    undecided, when a pair could not be scored (`failure` says why); correct, when a sentence matches an accepted
+    undecided, when a pair could not be scored (`broke` says why); correct, when a sentence matches an accepted
     answer; not correct, when the accepted answers contradict the answer (the mean of their P(contradiction), each by
     the sentence that says most about it, reaches MATCH); else undecided.
     """
@@ -104,8 +104,8 @@ def decide(
     }
     if meant and wrong.entailment >= MATCH:
         return judgement(False, f"matches the incorrect answer {wrong.reference!r}", **details)
-    if failure is not None:
-        return judgement(None, f"not every reference answer could be compared: {failure}", **details)
+    if broke is not None:
+        return failure(f"not every reference answer could be compared: {broke}", **details)
     if hit.entailment >= MATCH:
         return judgement(True, f"matches the accepted answer {hit.reference!r} and no incorrect one", **details)
     if against is not None and against >= MATCH:

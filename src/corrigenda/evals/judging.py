@@ -14,15 +14,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from corrigenda.evals.failures import GOLD
 from corrigenda.evals.items import Item
-from corrigenda.evals.judge import Judge
+from corrigenda.evals.judge import Judge, broken
 from corrigenda.evals.memo import Shelf, key_of
 from corrigenda.evals.records import Judgement
 from corrigenda.methods.protocol import Outcome
 from corrigenda.types import Verdict
 
-GOLD = "gold"
-"""The judge's name in a record that only gold labels decided."""
 MAX_KEPT = 10_000
 _BY_LABEL = {Verdict.SUPPORTED: True, Verdict.CONTRADICTED: False}
 
@@ -73,7 +72,7 @@ class Judging:
             found = await self._judge.judge(item.question, answer, correct, incorrect)
             self._shelf.put(key, found, 0.0)
         except Exception as exc:  # a judge may have any fault; the answer is then undecided
-            return Judgement(correct=None, reason=f"the judge failed: {type(exc).__name__}: {exc}")
+            return broken(exc)
         finally:
             self._shelf.give_up(key)
         return found

@@ -7,7 +7,7 @@ their meaning are in `docs/metrics.md`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 from corrigenda.evals.detect import (
@@ -15,7 +15,9 @@ from corrigenda.evals.detect import (
     Unit,
     answer_units,
     claim_units,
+    false_after,
     false_before,
+    false_by_gold,
     group_key,
     item_key,
     repeat_weights,
@@ -27,6 +29,9 @@ from corrigenda.types import Verdict
 
 Level = Literal["claim", "answer"]
 Parts = dict[str, tuple[float, ...]]
+Population = Literal["claim", "answer", "judged", "all"]
+"""Whose groups a metric resamples: those of the units at a level, of the items whose answers are counted as correct
+or not, or of all items."""
 
 ANSWER_METRICS = (
     "accuracy",
@@ -36,6 +41,7 @@ ANSWER_METRICS = (
     "abstention_rate",
     "undecided_rate",
     "changed_rate",
+    "unjudged_rate",
 )
 HARM_METRICS = ("true_broken", "false_fixed", "net", "true_broken_rate", "false_fixed_rate", "net_rate")
 DETECTION_METRICS = ("precision", "recall", "f1", "accuracy", "false_positive_rate")
@@ -56,10 +62,22 @@ JUDGE_STAGE = "judge"
 VERIFIER_STAGE = "entail"
 
 
-def names_for(kinds: Iterable[str], levels: Iterable[Level]) -> tuple[str, ...]:
-    """Return the names of the ratios for records of these kinds with units at these levels, in reading order."""
-    kinds = set(kinds)
-    names = list(ANSWER_METRICS if kinds - {"claim"} else ("accuracy",))
+def judged_kinds(records: Iterable[Record]) -> frozenset[str]:
+    """Return the kinds of items whose final answers are counted as correct or not, from all records compared.
+
+    Questions and answers; where there are only claims, these, if they were judged since they might be rewritten. Where
+    they were not, none: then `accuracy` is that of detection. It is decided over all methods at once, so that the
+    accuracy of one is never another measure than that of the next.
+    """
+    records = list(records)
+    kinds = frozenset(record.kind for record in records)
+    asked = any(record.before is not None or record.after is not None for record in records)
+    return kinds - {"claim"} or (kinds if asked else frozenset())
+
+
+def names_for(judged: Collection[str], levels: Iterable[Level]) -> tuple[str, ...]:
+    """Return the names of the ratios for records with these `judged_kinds` and units at these levels, in order."""
+    names = list(ANSWER_METRICS if judged else ("accuracy",))
     for level in levels:
         names += [f"{level}_{name}" for name in DETECTION_METRICS]
         if level == "claim":
@@ -67,15 +85,44 @@ def names_for(kinds: Iterable[str], levels: Iterable[Level]) -> tuple[str, ...]:
     return (*names, *HARM_METRICS, *RUN_METRICS)
 
 
+def population_of(metric: str, judged: Collection[str]) -> Population:
+    """Return whose groups a metric resamples."""
+    if metric in (*ANSWER_METRICS, *HARM_METRICS):
+        return "judged" if judged else "claim"
+    if metric == "three_way_accuracy" or metric.startswith("claim_"):
+        return "claim"
+    return "answer" if metric.startswith("answer_") else "all"
+
+
+def groups_of(
+    records: Iterable[Record], units: Mapping[Level, Sequence[Unit]], judged: Collection[str]
+) -> dict[Population, frozenset[str]]:
+    """Return the groups of each population in one method's records.
+
+    They follow from the items, not from what the method said of them, so that methods over the same items resample
+    the same groups, whatever else each of them was run on.
+    """
+    records = list(records)
+    found: dict[Population, frozenset[str]] = {
+        "all": frozenset(group_key(r) for r in records),
+        "judged": frozenset(group_key(r) for r in records if r.kind in judged),
+    }
+    for level in ("claim", "answer"):
+        found[level] = frozenset(unit.group for unit in units.get(level, ()))
+    return found
+
+
 def units_of(records: Sequence[Record], level: Level) -> list[Unit]:
     """Return one method's units at a level."""
     return claim_units(records) if level == "claim" else answer_units(records)
 
 
-def method_rows(records: Sequence[Record], units: Mapping[Level, Sequence[Unit]]) -> list[Row]:
-    """Return what one method's records and their `units` add to the ratios. `accuracy` of claims comes from units."""
-    only_claims = all(record.kind == "claim" for record in records)
-    return record_rows(records) + detection_rows(units, accuracy_of_claims=only_claims)
+def method_rows(records: Sequence[Record], units: Mapping[Level, Sequence[Unit]], judged: Collection[str]) -> list[Row]:
+    """Return what one method's records and their `units` add to the ratios.
+
+    `judged` are the `judged_kinds` of all the records compared; without any, `accuracy` comes from the claims' units.
+    """
+    return record_rows(records, judged) + detection_rows(units, accuracy_of_claims=not judged)
 
 
 def detection_rows(units: Mapping[Level, Sequence[Unit]], *, accuracy_of_claims: bool = False) -> list[Row]:
@@ -100,55 +147,82 @@ def coverage_rows(records: Sequence[Record]) -> list[Row]:
     return rows
 
 
-def record_rows(records: Sequence[Record]) -> list[Row]:
-    """Return what the records themselves add: correctness, harm, coverage, cost and failures."""
+def record_rows(records: Sequence[Record], judged: Collection[str]) -> list[Row]:
+    """Return what the records themselves add: correctness and harm of those `judged`, coverage, cost and failures."""
     weights = repeat_weights(records)
-    judged, verdicts = is_judged(records), says_of_claims(records)
+    verdicts = says_of_claims(records)
     rows = []
-    for record in records:
-        parts: Parts = {"failures": (record.status == "failed", 1), "failure_rate": (record.status == "failed", 1)}
-        if record.kind != "claim" and judged:
-            parts |= correctness_parts(record)
+    for record, correctness in zip(records, correctness_parts(records, judged), strict=True):
+        failed = record.status == "failed"
+        parts: Parts = {"failures": (failed, 1), "failure_rate": (failed, 1)} | correctness
         if verdicts:
             parts |= _coverage_parts(record)
         if record.status == "ok" and record.outcome is not None:
-            parts |= harm_parts(record) | cost_parts(record)
+            parts |= cost_parts(record)
         rows.append(Row(group=group_key(record), weight=weights[record.method, item_key(record)], parts=parts))
     return rows
 
 
-def is_judged(records: Iterable[Record]) -> bool:
-    """Return whether a method's answers have something to be judged by: then a failed one counts as not correct."""
-    return any(r.kind == "question" or r.after is not None or (r.kind == "answer" and r.label) for r in records)
+def correctness_parts(records: Sequence[Record], judged: Collection[str]) -> list[Parts]:
+    """Return, per record of one method, what it adds to accuracy, the rates beside it, and harm.
+
+    All of accuracy, the hallucination rates before and after, the abstentions and the undecided ones are over the
+    same records: those of which the final answer was judged (even if without a result) or is the first one with its
+    gold label, and the failed ones of which as much can be said, or would have been.
+    """
+    asked = {kind: _are_judged(records, kind) for kind in judged}
+    found: list[Parts] = []
+    for record in records:
+        if record.kind not in judged:
+            found.append({})
+        elif record.status == "failed" or record.outcome is None:
+            known = false_by_gold(record) is not None or (record.label is None and asked[record.kind])
+            found.append(_failed_parts(record) if known else {})
+        else:
+            changed = record.outcome.final_answer != record.outcome.answer
+            found.append({"changed_rate": (changed, 1)} | _judged_parts(record) | harm_parts(record))
+    return found
 
 
-def correctness_parts(record: Record) -> Parts:
-    """Return what an answer adds to the accuracy and the rates beside it; little when it was not judged."""
-    before = (false_before(record) is True, 1)
-    if record.status == "failed" or record.outcome is None:
-        names = ("accuracy", "hallucination_rate_after", "abstention_rate", "undecided_rate")
-        return {"hallucination_rate_before": before} | dict.fromkeys(names, (0, 1))
-    parts: Parts = {"changed_rate": (record.outcome.final_answer != record.outcome.answer, 1)}
-    if record.before is not None or record.label is not None or record.sentence_labels:
-        parts["hallucination_rate_before"] = before
-    if record.after is not None:
-        correct = record.after.correct
-        parts["accuracy"] = (correct is True, 1)
-        parts["hallucination_rate_after"] = (correct is False, 1)
-        parts["abstention_rate"] = (record.after.abstained, 1)
-        parts["undecided_rate"] = (correct is None, 1)
-        if correct is not None:
-            parts["accuracy_decided"] = (correct, 1)
+def _are_judged(records: Iterable[Record], kind: str) -> bool:
+    """Return whether answers of a kind that have no gold label are judged; questions are when all of them failed."""
+    made = [r for r in records if r.kind == kind and r.status == "ok" and r.label is None]
+    if not made:
+        return kind == "question"
+    return any(r.before is not None or r.after is not None for r in made)
+
+
+def _failed_parts(record: Record) -> Parts:
+    names = ("accuracy", "hallucination_rate_after", "abstention_rate", "undecided_rate", "unjudged_rate")
+    return {"hallucination_rate_before": (false_before(record) is True, 1)} | dict.fromkeys(names, (0, 1))
+
+
+def _judged_parts(record: Record) -> Parts:
+    """Return what an answer adds to accuracy and the rates over the same answers; nothing where nobody can say."""
+    if record.label is not None and false_by_gold(record) is None:
+        return {}  # the gold label is that nobody knows, which no judge can know better
+    before, after = false_before(record), false_after(record)
+    if after is None and record.after is None:
+        return {} if before is None else {"unjudged_rate": (1, 1)}
+    parts: Parts = {
+        "hallucination_rate_before": (before is True, 1),
+        "accuracy": (after is False, 1),
+        "hallucination_rate_after": (after is True, 1),
+        "abstention_rate": (record.after is not None and record.after.abstained, 1),
+        "undecided_rate": (after is None, 1),
+        "unjudged_rate": (0, 1),
+    }
+    if after is not None:
+        parts["accuracy_decided"] = (not after, 1)
     return parts
 
 
 def harm_parts(record: Record) -> Parts:
-    """Return what an answer adds to the correction harm; nothing unless it was judged before and after."""
-    was_false = false_before(record)
-    if was_false is None or record.after is None or record.after.correct is None:
+    """Return what an answer adds to the correction harm; nothing unless it is known before and after."""
+    was_false, is_false = false_before(record), false_after(record)
+    if was_false is None or is_false is None:
         return {}
-    broken = not was_false and not record.after.correct
-    fixed = was_false and record.after.correct
+    broken, fixed = is_false and not was_false, was_false and not is_false
     parts: Parts = {"true_broken": (broken, 1), "false_fixed": (fixed, 1), "net": (fixed - broken, 1)}
     parts["net_rate"] = parts["net"]
     parts["false_fixed_rate" if was_false else "true_broken_rate"] = (fixed if was_false else broken, 1)

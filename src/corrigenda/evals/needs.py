@@ -1,12 +1,20 @@
-"""Whether a method can take the items of a data set: told before anything is loaded or run."""
+"""Whether a method can take the items of a data set, and whether the backends are there that a run needs.
+
+All of it is told before anything is loaded, run or written.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
+from corrigenda import backends
+from corrigenda.backends.retrieve_index import check_files, read_manifest
 from corrigenda.errors import InputError
 from corrigenda.evals.items import DataSet, Item, Kind
+from corrigenda.loading import Loader
 from corrigenda.methods.protocol import Method
+from corrigenda.settings import Settings
 
 _REMEDIES: Mapping[str, tuple[str, str]] = {
     "question": ("a question", "choose a data set with questions, or leave the method out"),
@@ -84,3 +92,41 @@ def _refused(name: str, need: str, data: DataSet, without: Sequence[Item]) -> In
         f"the method {name!r} needs {what}, which {len(without)} of {len(data.items)} items of {data.name!r} lack (the "
         f"first: {without[0].id!r}); {remedy}"
     )
+
+
+def require_backends(settings: Settings, *, chat: bool, judge: bool) -> None:
+    """Raise what a run would end with as soon as it loads what the settings name, without loading any of it.
+
+    MissingExtra for a package that is not installed, ConfigError for a small file that is malformed, InputError for
+    an index that is none. `chat`: whether the chat model is called; `judge`: whether the judge is.
+    """
+    Loader(settings)  # reads the policy, the constants and the wording
+    if chat:
+        _require_chat(settings.llm)
+    _require_verifier(settings.nli, settings.llm)
+    kind, _, rest = (settings.judge or "nli").partition(":")
+    if judge and rest:
+        _require_verifier(rest, settings.llm) if kind == "nli" else _require_chat(rest)
+    if settings.retrieve is not None:
+        place = Path(settings.retrieve)
+        if place.suffix.lower() != ".jsonl" or not place.is_file():
+            backends.require("retrieve bm25")
+            check_files(place, read_manifest(place), whole=False)
+
+
+def _require_chat(spec: str) -> None:
+    kind, _, rest = spec.partition(":")
+    if kind == "scripted":
+        backends.load("chat scripted", rest)  # which only reads its script
+    elif kind != "none":
+        backends.require(f"chat {kind}")
+
+
+def _require_verifier(spec: str, llm: str) -> None:
+    kind, _, rest = spec.partition(":")
+    if kind == "chat":
+        _require_chat(rest or (llm if llm.startswith("local") else "local"))
+    elif kind == "scripted":
+        backends.load("nli scripted", rest)
+    else:
+        backends.require(f"nli {kind}")

@@ -3,27 +3,76 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from corrigenda.evals.detect import group_key, item_key, unattributed
-from corrigenda.evals.measures import calls_of
+from corrigenda.evals.failures import GOLD, checkable, is_gold, judge_failures
+from corrigenda.evals.judge import BROKE
+from corrigenda.evals.measures import calls_of, correctness_parts, judged_kinds
 from corrigenda.evals.paired import by_method
 from corrigenda.evals.records import Record
 from corrigenda.types import Verdict
 
-GOLD = "gold"
-"""The judge's name in a record that gold labels alone decided (`judging.GOLD`)."""
+SCRIPTED = "scripted:"
+"""Stands in the name of a model whose replies, scores and times come from a file."""
 FEW = 30
 """Below so many groups an interval is shown with a warning."""
 
 
 def notes_on(records: Sequence[Record]) -> list[str]:
     """Return the notes on some records, what matters most first."""
-    return [*_on_models(records), *_on_items(records), *_on_gold(records), *_on_cost(records)]
+    return [
+        *_on_failures(records),
+        *_on_models(records),
+        *_on_items(records),
+        *_on_unjudged(records),
+        *_on_gold(records),
+        *_on_cost(records),
+    ]
+
+
+def _on_failures(records: Sequence[Record]) -> list[str]:
+    """Return what makes a run look like a success that is none."""
+    notes = []
+    reasons, asked = judge_failures(records)
+    if reasons:
+        notes.append(
+            f"The judge failed on {len(reasons)} of {asked} answers, which are undecided "
+            f"({_most_often([reason.removeprefix(BROKE) for reason in reasons])}); --retry-failed judges them anew."
+        )
+    broken = []
+    for name, own in by_method(records).items():
+        claims = [claim for record in own for claim in checkable(record)]
+        why = [claim.reason or "no reason was recorded" for claim in claims if claim.verdict is Verdict.FAILED]
+        if why:
+            broken.append((f"{len(why)} of {len(claims)} claims of ", name, f" could not be scored ({why[0]})."))
+    return notes + _together(broken)
+
+
+def _most_often(reasons: Sequence[str]) -> str:
+    reason, times = Counter(reasons).most_common(1)[0]
+    return f"most often, {times} times: {reason}"
+
+
+def _together(notes: Iterable[tuple[str, str, str]]) -> list[str]:
+    """Return notes on methods, each given as what stands before the name, the name, and what stands behind it.
+
+    Those that say the same of several methods become one.
+    """
+    names: dict[tuple[str, str], list[str]] = {}
+    for before, name, after in notes:
+        names.setdefault((before, after), []).append(name)
+    return [f"{before}{', '.join(found)}{after}" for (before, after), found in names.items()]
 
 
 def _on_models(records: Sequence[Record]) -> list[str]:
     notes = []
+    named = {name for r in records for name in (*r.models.values(), r.judge) if name is not None}
+    scripted = {name[name.index(SCRIPTED) :] for name in named if SCRIPTED in name}
+    if scripted:
+        notes.append(
+            f"The models are scripted ({', '.join(sorted(scripted))}); times and rates are simulated, not measured."
+        )
     judges = sorted({r.judge for r in records if r.judge is not None and r.judge != GOLD})
     for role in ("verifier", "chat"):
         names = sorted({name for r in records if (name := r.models.get(role)) is not None})
@@ -53,14 +102,13 @@ def _on_items(records: Sequence[Record]) -> list[str]:
     items = {name: {item_key(r) for r in own} for name, own in methods.items()}
     every = set().union(*items.values())
     groups = {group_key(r) for r in records}
+    broken = []
     for name, own in methods.items():
-        failed = [r for r in own if r.status == "failed"]
+        failed = [r.reason or "no reason was recorded" for r in own if r.status == "failed"]
         if failed:
-            reason, times = Counter(r.reason or "no reason was recorded" for r in failed).most_common(1)[0]
-            notes.append(
-                f"{len(failed)} of {len(own)} records of {name} failed and stay in the denominator "
-                f"(most often, {times} times: {reason})."
-            )
+            why = f" failed and stay in the denominator ({_most_often(failed)})."
+            broken.append((f"{len(failed)} of {len(own)} records of ", name, why))
+    notes += _together(broken)
     short = [f"{name} {len(own)}" for name, own in items.items() if len(own) < len(every)]
     if short:
         notes.append(
@@ -86,23 +134,46 @@ def _on_items(records: Sequence[Record]) -> list[str]:
     return notes
 
 
+def _on_unjudged(records: Sequence[Record]) -> list[str]:
+    """Return what makes the accuracies of methods those of different answers."""
+    judged = judged_kinds(records)
+    found = []
+    for name, own in by_method(records).items():
+        count = sum(part.get("unjudged_rate") == (1, 1) for part in correctness_parts(own, judged))
+        why = (
+            " with nothing to judge them by; they are in no accuracy and no hallucination rate, so only the paired "
+            "tests compare like with like (--no-correct changes nothing)."
+        )
+        if count:
+            found.append((f"{count} of {len(own)} answers were changed by ", name, why))
+    return _together(found)
+
+
 def _on_gold(records: Sequence[Record]) -> list[str]:
     notes = []
     open_items = {item_key(r) for r in records if r.label is Verdict.UNVERIFIED}
     if open_items:
         notes.append(f"{len(open_items)} items have the gold label `unverified` and are in no two-way measure.")
+    open_answers, lost, odd = [], [], []
     for name, own in by_method(records).items():
-        undecided = sum(r.after is not None and r.after.correct is None for r in own)
+        judged = [r.after.correct for r in own if r.after is not None and not _is_open(r)]
+        undecided = judged.count(None)
         if undecided:
-            notes.append(f"{undecided} of {len(own)} final answers of {name} were not judged either way.")
-        lost = sum(unattributed(r) for r in own)
-        if lost:
-            notes.append(f"{lost} verdicts of {name} belong to no labelled sentence and are not counted.")
+            counts = f"{undecided} of {len(judged)} final answers of "
+            open_answers.append((counts, name, " were not judged either way."))
+        stray = sum(unattributed(r) for r in own)
+        if stray:
+            lost.append((f"{stray} verdicts of ", name, " belong to no labelled sentence and are not counted."))
         outcomes = [r.outcome for r in own if r.outcome is not None]
         scores = [j.score for o in outcomes for j in o.verdicts] + [o.score for o in outcomes]
         if any(score is not None and not 0 <= score <= 1 for score in scores):
-            notes.append(f"Scores of {name} are no probabilities, so it has no calibration error.")
-    return notes
+            odd.append(("Scores of ", name, " are no probabilities, so there is no calibration error."))
+    return [*notes, *_together(open_answers), *_together(lost), *_together(odd)]
+
+
+def _is_open(record: Record) -> bool:
+    """Return whether there is nothing to judge an answer by: it is as it was, and its gold label is `unverified`."""
+    return record.label is Verdict.UNVERIFIED and record.after is not None and is_gold(record.after)
 
 
 def _on_cost(records: Sequence[Record]) -> list[str]:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from corrigenda.errors import InputError
+from corrigenda.evals import store
 from corrigenda.evals.errors_of import sort_errors
 from corrigenda.evals.plots import draw
 from corrigenda.evals.records import Record
@@ -15,6 +17,27 @@ from corrigenda.evals.report_md import report_md
 from corrigenda.files import save
 
 SUMMARY, MARKDOWN, PAGE = "summary.json", "report.md", "report.html"
+
+
+def check_folder(directory: Path) -> None:
+    """Raise InputError when files that the outputs would be written over are not of an evaluation.
+
+    They are where the folder holds a run, or a summary that an evaluation wrote.
+    """
+    there = [name for name in (SUMMARY, MARKDOWN, PAGE) if (directory / name).exists()]
+    if there and not store.holds_run(directory) and not _is_summary(directory / SUMMARY):
+        raise InputError(
+            f"{str(directory)!r} holds no run or report of corrigenda eval, but files of the same names "
+            f"({', '.join(there)}), which are left alone; give another --out"
+        )
+
+
+def _is_summary(file: Path) -> bool:
+    try:
+        data = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(data, dict) and {"schema", "datasets", "records", "methods"} <= data.keys()
 
 
 def write_outputs(

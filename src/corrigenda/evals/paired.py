@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import combinations
 from statistics import fmean
 from typing import Any
 
 from corrigenda.evals.detect import claim_units, group_key, item_key
-from corrigenda.evals.measures import correctness_parts, is_judged
+from corrigenda.evals.measures import correctness_parts, judged_kinds
 from corrigenda.evals.records import Record
 from corrigenda.evals.stats import Bootstrap, holm, mcnemar, wilcoxon
 
@@ -29,19 +29,20 @@ def by_method(records: Iterable[Record]) -> dict[str, list[Record]]:
     return found
 
 
-def item_values(records: Sequence[Record], measure: str) -> dict[str, float]:
-    """Return one method's number per item for a measure of `MEASURES`, over repeats; items without one left out."""
+def item_values(records: Sequence[Record], measure: str, judged: Collection[str]) -> dict[str, float]:
+    """Return one method's number per item for a measure of `MEASURES`, over repeats; items without one left out.
+
+    `judged` are the `judged_kinds` of all the records that are compared.
+    """
     values: dict[str, list[float]] = {}
     if measure == "latency":
         for record in records:
             if record.status == "ok" and record.latency_s is not None:
                 values.setdefault(item_key(record), []).append(record.latency_s)
     elif measure == "accuracy":
-        answers = [r for r in records if r.kind != "claim"]
-        for record in answers if is_judged(answers) else ():
-            right = correctness_parts(record).get("accuracy")
-            if right is not None:
-                values.setdefault(item_key(record), []).append(right[0])
+        for record, parts in zip(records, correctness_parts(records, judged), strict=True):
+            if "accuracy" in parts:
+                values.setdefault(item_key(record), []).append(parts["accuracy"][0])
     else:
         for unit in claim_units([r for r in records if r.kind == "claim"]):
             if unit.counted:
@@ -58,11 +59,11 @@ def paired_tests(
     default each method with `base` (else the first), and the variants of `corrigenda` among each other.
     `docs/metrics.md` explains the fields.
     """
-    methods = by_method(records)
+    methods, judged = by_method(records), judged_kinds(records)
     groups = {item_key(record): group_key(record) for record in records}
     tests: list[dict[str, Any]] = []
     for measure in MEASURES:
-        values = {name: item_values(found, measure) for name, found in methods.items()}
+        values = {name: item_values(found, measure, judged) for name, found in methods.items()}
         family = []
         measured = [name for name, found in values.items() if found]
         for first, second in _comparisons(measured) if comparisons is None else comparisons:

@@ -10,7 +10,7 @@ from typing import Any
 
 from corrigenda import __version__
 from corrigenda.errors import ConfigError, InputError
-from corrigenda.evals.datasets.files import read as read_file
+from corrigenda.evals.fingerprints import of_method, of_settings
 from corrigenda.evals.items import DataSet
 from corrigenda.evals.needs import skipped_kinds
 from corrigenda.evals.records import RECORD_SCHEMA
@@ -18,7 +18,7 @@ from corrigenda.evals.run import Plan
 from corrigenda.methods import make
 from corrigenda.methods.protocol import Method
 from corrigenda.report import plain
-from corrigenda.settings import ADDRESSES, SECRETS, Settings, is_policy_file
+from corrigenda.settings import ADDRESSES, SECRETS, Settings
 from corrigenda.terminal import without_credentials
 
 DEFAULT_METHODS = ("base", "self-check", "nli-fixed", "corrigenda", "selfcheckgpt")
@@ -136,9 +136,20 @@ def make_plan(
 
 
 def manifest_of(
-    plan: Plan, settings: Settings, *, task: str | None, split: str | None, limit: int | None
+    plan: Plan,
+    settings: Settings,
+    *,
+    task: str | None,
+    split: str | None,
+    limit: int | None,
+    wiki: Path | None = None,
+    detokenise: str = "auto",
 ) -> dict[str, Any]:
-    """Return what a run is made of, as plain JSON values without secrets; see `evals.store`."""
+    """Return what a run is made of, as plain JSON values without secrets; see `evals.manifest`.
+
+    What the items are is not in here: each record has the checksum of its own, so that more may be drawn. Raises
+    InputError or ModelError when a file that the settings name cannot be read.
+    """
     data = plan.data
     return {
         "schema": RECORD_SCHEMA,
@@ -150,21 +161,26 @@ def manifest_of(
         "repeats": plan.repeats,
         "correct": plan.correct,
         "reuse": plan.reuse,
+        "concurrency": [plan.concurrency],
         "models": {"chat": settings.llm, "verifier": settings.nli, "judge": settings.judge or "nli"},
-        "methods": {name: plain(method) for name, method in plan.methods.items()},
+        "methods": {name: _options(method) for name, method in plan.methods.items()},
         "settings": shown_settings(settings),
-        "files": file_hashes(settings),
+        "files": of_settings(settings),
+        "data": {
+            "file": data.source,
+            "wiki": None if wiki is None else str(wiki),
+            "detokenise": detokenise,
+            "counts": dict(data.counts),
+            "notes": list(data.notes),
+        },
     }
 
 
-def file_hashes(settings: Settings) -> dict[str, str]:
-    """Return the SHA-256 of each small file that the settings name: another content is another run.
-
-    Raises InputError when one cannot be read.
-    """
-    policy = settings.policy if is_policy_file(settings.policy) else None
-    named = {"policy": policy, "nli_calibration": settings.nli_calibration, "prompts": settings.prompts}
-    return {n: read_file(Path(p), f"the file that {n} names").sha256 for n, p in named.items() if p is not None}
+def _options(method: Method) -> dict[str, Any]:
+    """Return a method's options, and the checksum of the model that it brings."""
+    options: dict[str, Any] = plain(method)
+    checksum = of_method(method)
+    return options if checksum is None else options | {"model_checksum": checksum}
 
 
 def shown_settings(settings: Settings) -> dict[str, Any]:

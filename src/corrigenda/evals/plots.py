@@ -6,49 +6,34 @@ and says in words what it shows. One that has nothing to show is left out and sa
 
 from __future__ import annotations
 
-import io
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from textwrap import fill
+from typing import Any
 
 from corrigenda.errors import MissingExtra
+from corrigenda.evals.plot_parts import (
+    HATCHES,
+    LEAST_NUMBERED,
+    LINES,
+    STYLE,
+    Values,
+    axes_with_legend,
+    bars,
+    mark,
+    measured,
+    reach,
+    short_name,
+    square_panels,
+    told_with_interval,
+)
 from corrigenda.evals.report_more import sweep_level
-from corrigenda.evals.report_parts import label_of, number
-from corrigenda.evals.svg import BACKGROUND, FOREGROUND, GRID, SERIES, for_page
+from corrigenda.evals.report_parts import LEAST_SECONDS, label_of, number
+from corrigenda.evals.svg import BACKGROUND, FOREGROUND, SERIES, for_page
 from corrigenda.evals.sweep import best_rows
 from corrigenda.terminal import one_line
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-HATCHES = ("", "//", "--", "\\\\", "||", "xx", "++", "/")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-LINES = ("-", "--", ":", "-.")
-WIDTH = 4.9
-"""Inches, at 72 points each: as wide as a phone's page, so that text keeps its size there."""
-_STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",  # text stays text
-    "text.parse_math": False,  # a dollar sign in a name is a dollar sign
-    "font.size": 10.0,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": FOREGROUND,
-    "axes.labelcolor": FOREGROUND,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": GRID,
-    "grid.linewidth": 0.6,
-    "text.color": FOREGROUND,
-    "xtick.color": FOREGROUND,
-    "ytick.color": FOREGROUND,
-    "hatch.linewidth": 0.8,
-    "legend.frameon": False,
-}
-
-Values = Mapping[str, Mapping[str, Any]]
-"""What is compared, by name, each with `value`, `low` and `high`."""
 
 
 class NoDataError(Exception):
@@ -85,7 +70,7 @@ def draw(summary: Mapping[str, Any]) -> dict[str, Plot]:
             with mpl.rc_context(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a letter that the measuring font lacks is drawn by the browser's
                 mpl.rcdefaults()  # not the user's own style, which is for other plots
-                mpl.rcParams.update({**_STYLE, "svg.hashsalt": name})
+                mpl.rcParams.update({**STYLE, "svg.hashsalt": name})
                 drawing, description = make(summary)
             svg = for_page(drawing, name, title, description)
         except NoDataError as exc:
@@ -99,45 +84,66 @@ def draw(summary: Mapping[str, Any]) -> dict[str, Plot]:
 
 def _accuracy(summary: Mapping[str, Any]) -> tuple[str, str]:
     names = ("accuracy", "hallucination_rate_before", "hallucination_rate_after")
-    found = {name: _measured(summary["methods"], name) for name in names}
+    found = {name: measured(summary["methods"], name) for name in names}
     if not any(found.values()):
         raise NoDataError("No accuracy was measured, since nothing judged the answers.")
-    return _bars({label_of(name): values for name, values in found.items() if values})
+    return bars({label_of(name): values for name, values in found.items() if values})
 
 
 def _detection(summary: Mapping[str, Any]) -> tuple[str, str]:
     found = {
         f"accuracy of detection, {level}s": values
         for level in ("claim", "answer")
-        if (values := _measured(summary["methods"], f"{level}_accuracy"))
+        if (values := measured(summary["methods"], f"{level}_accuracy"))
     }
     if not found:
         raise NoDataError("No accuracy of detection was measured: no method said of anything known that it is false.")
-    return _bars(found)
+    return bars(found)
 
 
 def _latency(summary: Mapping[str, Any]) -> tuple[str, str]:
-    times, rates = (_measured(summary["methods"], name) for name in ("latency_mean", "accuracy"))
-    both = [name for name in times if name in rates]
-    if not both:
-        raise NoDataError("No method has both a latency and an accuracy.")
-    axes, finish = _axes(3.4 + 0.18 * len(both))
-    for i, name in enumerate(both):
+    kind, times, rates = _latency_and_accuracy(summary)
+    longest = max(end for value in times.values() for end in (value["value"], value["high"]) if end is not None)
+    unit, scale = ("s", 1.0) if longest >= LEAST_SECONDS else ("ms", 1000.0)
+    axes, finish = axes_with_legend(3.4 + 0.18 * len(times))
+    for i, name in enumerate(times):
         axes.errorbar(
-            times[name]["value"],
+            times[name]["value"] * scale,
             rates[name]["value"],
-            xerr=_reach(times[name]),
-            yerr=_reach(rates[name]),
-            fmt=MARKERS[i % len(MARKERS)],
-            color=SERIES[i % len(SERIES)],
+            xerr=[[end * scale for end in ends] for ends in reach(times[name])],
+            yerr=reach(rates[name]),
             capsize=2,
-            label=_name(name),
+            elinewidth=1,
+            linestyle="none",
+            label=short_name(name),
+            zorder=3,  # a point above the intervals of all
+            **mark(i),
         )
-    axes.set_xlabel("mean latency (s)")
-    axes.set_ylabel("accuracy")
+    axes.set_xlabel(f"mean latency ({unit})")
+    axes.set_ylabel(f"accuracy of the items of the kind {kind}" if kind else "accuracy")
     axes.set_xlim(left=0)
-    said = (f"{_name(n)} {_told('latency_mean', times[n])} s at {_told('accuracy', rates[n])}" for n in both)
-    return finish(), f"Mean latency and accuracy: {'; '.join(said)}."
+    said = (
+        f"{short_name(n)} {told_with_interval('latency_mean', times[n])} at {told_with_interval('accuracy', rates[n])}"
+        for n in times
+    )
+    of_kind = f" of the items of the kind {kind}" if kind else ""
+    return finish(), f"Mean latency and accuracy{of_kind}: {'; '.join(said)}."
+
+
+def _latency_and_accuracy(summary: Mapping[str, Any]) -> tuple[str, Values, Values]:
+    """Return the latencies and accuracies of the methods that have both, over the same items.
+
+    Where the items are of several kinds, latency is over all of them and accuracy is not, so one kind stands alone,
+    and is named.
+    """
+    parts = summary.get("parts") or {"": summary}
+    for kind in ("", "question", "answer", "claim"):
+        methods = parts[kind]["methods"] if kind in parts else {}
+        times, rates = (measured(methods, name) for name in ("latency_mean", "accuracy"))
+        both = [name for name in times if name in rates]
+        if both:
+            return kind, {name: times[name] for name in both}, {name: rates[name] for name in both}
+    raise NoDataError("No method has both a latency and an accuracy.")
 
 
 def _by_k(summary: Mapping[str, Any]) -> tuple[str, str]:
@@ -145,20 +151,20 @@ def _by_k(summary: Mapping[str, Any]) -> tuple[str, str]:
     lines = dict(_k_lines(rows, f"{sweep_level(rows)}_accuracy")) if rows else {}
     if not lines:
         raise NoDataError("The scores were not decided again at several k: corrigenda eval sweep does that.")
-    axes, finish = _axes(3.4 + 0.18 * len(lines))
+    axes, finish = axes_with_legend(3.4 + 0.18 * len(lines))
     said = []
     for i, (name, points) in enumerate(lines.items()):
-        low_high = [_reach(value) for value in points.values()]
+        low_high = [reach(value) for value in points.values()]
         axes.errorbar(
             [k + (i - (len(lines) - 1) / 2) * 0.012 for k in points],  # side by side, so that no interval hides another
             [value["value"] for value in points.values()],
             yerr=[[ends[side][0] for ends in low_high] for side in (0, 1)],
-            fmt=MARKERS[i % len(MARKERS)] + LINES[i % len(LINES)],
-            color=SERIES[i % len(SERIES)],
+            linestyle=LINES[i % len(LINES)],
             capsize=2,
             label=name,
+            **mark(i),
         )
-        said.append(f"{name}: " + ", ".join(f"{_told('', value)} at {k:g}" for k, value in points.items()))
+        said.append(f"{name}: " + ", ".join(f"{told_with_interval('', value)} at {k:g}" for k, value in points.items()))
     axes.set_xticks(sorted({k for points in lines.values() for k in points}))
     axes.set_xlabel("k")
     axes.set_ylabel("accuracy of detection")
@@ -185,7 +191,7 @@ def _stages(summary: Mapping[str, Any]) -> tuple[str, str]:
     if not shares:
         raise NoDataError("No time was measured by stage.")
     stages = list(dict.fromkeys(stage for own in shares.values() for stage in own))
-    axes, finish = _axes(1.1 + 0.34 * len(shares) + 0.12 * len(stages))
+    axes, finish = axes_with_legend(1.1 + 0.34 * len(shares) + 0.12 * len(stages))
     places = range(len(shares))
     left = [0.0] * len(shares)
     for i, stage in enumerate(stages):
@@ -198,15 +204,21 @@ def _stages(summary: Mapping[str, Any]) -> tuple[str, str]:
             color=SERIES[i % len(SERIES)],
             hatch=HATCHES[i % len(HATCHES)],
             edgecolor=BACKGROUND,
-            label=_name(stage),
+            label=f"{i + 1} {short_name(stage)}",
         )
+        for place, start, width in zip(places, left, widths, strict=True):
+            if width >= LEAST_NUMBERED:
+                box = {"facecolor": BACKGROUND, "edgecolor": "none", "pad": 0.8}
+                at = (start + width / 2, place)
+                axes.annotate(str(i + 1), at, ha="center", va="center", fontsize=7, bbox=box)
         left = [start + width for start, width in zip(left, widths, strict=True)]
-    axes.set_yticks(places, [_name(method) for method in shares])
-    axes.invert_yaxis()
+    axes.set_yticks(places, [short_name(method) for method in shares])
+    axes.set_ylim(len(shares) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel("share of the time")
     said = (
-        f"{_name(method)}: " + ", ".join(f"{_name(stage)} {number('', share)}" for stage, share in own.items())
+        f"{short_name(method)}: "
+        + ", ".join(f"{short_name(stage)} {number('', share)}" for stage, share in own.items())
         for method, own in shares.items()
     )
     return finish(), f"Share of the time by stage. {'; '.join(said)}."
@@ -220,22 +232,18 @@ def _reliability(summary: Mapping[str, Any]) -> tuple[str, str]:
             found[method] = bins
     if not found:
         raise NoDataError("No method gave scores that can be read as probabilities.")
-    axes, finish = _axes(3.6 + 0.18 * len(found))
-    axes.plot([0, 1], [0, 1], color=FOREGROUND, linewidth=0.8, linestyle=(0, (1, 3)), label="perfectly calibrated")
+    panels, finish = square_panels(len(found))
     said = []
-    for i, (method, bins) in enumerate(found.items()):
-        axes.plot(
-            [b["score"] for b in bins],
-            [b["observed"] for b in bins],
-            MARKERS[i % len(MARKERS)] + LINES[i % len(LINES)],
-            color=SERIES[i % len(SERIES)],
-            label=_name(method),
-        )
+    for (method, bins), axes in zip(found.items(), panels, strict=True):
+        axes.plot([0, 1], [0, 1], color=FOREGROUND, linewidth=0.8, linestyle=(0, (1, 3)))
+        axes.plot([b["score"] for b in bins], [b["observed"] for b in bins], linestyle="-", **mark(0, size=4))
+        axes.set_title(fill(short_name(method), 20), fontsize=8)
         points = (f"{number('', b['observed'])} at {number('', b['score'])}" for b in bins)
-        said.append(f"{_name(method)}: {', '.join(points)}")
-    axes.set_xlabel("score, read as the probability of a hallucination")
-    axes.set_ylabel("share hallucinated")
-    return finish(), f"Share that is hallucinated by mean score. {'; '.join(said)}."
+        said.append(f"{short_name(method)}: {', '.join(points)}")
+    return finish(), (
+        "Share that is hallucinated by mean score, a panel for each method; on the dotted line the score would be the "
+        f"share. {'; '.join(said)}."
+    )
 
 
 _PLOTS: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], tuple[str, str]]]] = {
@@ -246,91 +254,3 @@ _PLOTS: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], tuple[str, str]]]]
     "reliability": ("Reliability of the scores", _reliability),
     "stages": ("Share of the time by stage", _stages),
 }
-
-
-# How it is drawn ------------------------------------------------------------------------------------------------------
-
-
-def _axes(height: float) -> tuple[Axes, Callable[[], str]]:
-    """Return the axes of a new drawing, and what adds the legend and returns the drawing as matplotlib's SVG."""
-    from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: PLC0415
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
-    canvas = FigureCanvasSVG(figure)
-    axes = figure.add_subplot()
-    figure.patch.set_visible(False)
-    axes.patch.set_visible(False)
-
-    def finish() -> str:
-        labels = axes.get_legend_handles_labels()[1]
-        if labels:
-            long = max(len(label) for label in labels) > 20
-            figure.legend(loc="outside lower center", ncols=1 if long else 2, fontsize=9)
-        out = io.StringIO()
-        canvas.print_svg(out, metadata={"Date": None})  # type: ignore[no-untyped-call]
-        return out.getvalue()
-
-    return axes, finish
-
-
-def _bars(groups: Mapping[str, Values]) -> tuple[str, str]:
-    """Draw a bar with its interval and its number for each method in each group."""
-    methods = list(dict.fromkeys(method for values in groups.values() for method in values))
-    axes, finish = _axes(0.9 + (0.24 * len(groups) + 0.16) * len(methods) + 0.2 * len(groups))
-    thickness = 0.8 / len(groups)
-    for i, (label, values) in enumerate(groups.items()):
-        places = [row + (i - (len(groups) - 1) / 2) * thickness for row, m in enumerate(methods) if m in values]
-        found = [values[method] for method in methods if method in values]
-        axes.barh(
-            places,
-            [value["value"] for value in found],
-            height=thickness * 0.9,
-            color=SERIES[i % len(SERIES)],
-            hatch=HATCHES[i % len(HATCHES)],
-            edgecolor=BACKGROUND,
-            label=label,
-        )
-        for place, value in zip(places, found, strict=True):
-            axes.errorbar(value["value"], place, xerr=_reach(value), fmt="none", ecolor=FOREGROUND, capsize=2)
-            end = value["value"] if value["high"] is None else max(value["high"], value["value"])
-            axes.annotate(
-                f" {value['value']:.2f}",
-                (end, place),
-                xytext=(2, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=8,
-            )
-    axes.set_yticks(range(len(methods)), [_name(method) for method in methods])
-    axes.invert_yaxis()
-    axes.grid(visible=False, axis="y")
-    axes.set_xlim(0, 1.12)
-    axes.set_xticks([0, 0.2, 0.4, 0.6, 0.8, 1])
-    said = (
-        f"{label}: " + ", ".join(f"{_name(method)} {_told('accuracy', value)}" for method, value in values.items())
-        for label, values in groups.items()
-    )
-    return finish(), f"{'; '.join(said)}."
-
-
-def _measured(methods: Mapping[str, Mapping[str, Any]], metric: str) -> dict[str, Any]:
-    """Return, by method, the values of a metric that were measured."""
-    return {name: own[metric] for name, own in methods.items() if own.get(metric, {}).get("value") is not None}
-
-
-def _reach(value: Mapping[str, Any]) -> list[list[float]]:
-    """Return how far the interval reaches below and above the value, as matplotlib takes it."""
-    ends = (value["low"], value["high"])
-    below, above = (value["value"] if end is None else end for end in ends)
-    return [[max(0.0, value["value"] - below)], [max(0.0, above - value["value"])]]
-
-
-def _told(metric: str, value: Mapping[str, Any]) -> str:
-    interval = "" if value["low"] is None else f" ({number(metric, value['low'])} to {number(metric, value['high'])})"
-    return f"{number(metric, value['value'])}{interval}"
-
-
-def _name(text: str) -> str:
-    line = one_line(text)
-    return line if len(line) <= 28 else f"{line[:27]}…"

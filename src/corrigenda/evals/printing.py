@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from corrigenda.errors import InputError
 from corrigenda.evals.ablation import ablation
+from corrigenda.evals.described import run_of
 from corrigenda.evals.outputs import write_outputs
 from corrigenda.evals.plots import require_matplotlib
 from corrigenda.evals.records import Record
@@ -28,13 +29,19 @@ def require_extras() -> None:
     require_matplotlib()
 
 
-def report(folder: Path, records: Sequence[Record], *, as_json: bool) -> None:
+def report(
+    folder: Path, records: Sequence[Record], manifests: Sequence[Mapping[str, Any]] = (), *, as_json: bool
+) -> None:
     """Compute the summary, write every output into `folder`, and print the table or, `as_json`, the summary alone.
 
-    With the summary go a sweep, where a method kept its reports, and an ablation, where two of its steps were run.
+    `manifests` are those of the runs that the records are of: where there are any, the summary gets `run`, which says
+    what was run (`described.run_of`). With the summary go a sweep, where a method kept its reports, and an ablation,
+    where two of its steps were run.
     Raises InputError without records, MissingExtra, and OutputFailed when a file cannot be written.
     """
     summary = summarise(records)
+    if manifests:
+        summary["run"] = run_of(manifests, records)
     swept: list[dict[str, Any]] | None = None
     steps: dict[str, Any] | None = None
     with suppress(InputError):  # nothing to decide again

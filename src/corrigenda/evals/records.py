@@ -52,6 +52,8 @@ class Judgement:
     reason: str
     abstained: bool = False
     """The answer says that it does not know, or refuses."""
+    failed: bool = False
+    """The judge gave no judgement: its model failed, its verifier could not score a pair, its reply was unreadable."""
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -62,6 +64,8 @@ class Record:
     dataset: str
     item: str
     """The item's id."""
+    item_sha256: str | None = None
+    """Checksum of all that the item held (`evals.fingerprints.of_item`), so that no other one is taken for it."""
     kind: Kind
     group: str
     method: str

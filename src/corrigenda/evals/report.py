@@ -5,7 +5,7 @@ Nothing is computed here: every number stands in the summary.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from corrigenda.evals import report_more
@@ -21,8 +21,8 @@ from corrigenda.evals.report_parts import (
     Text,
     estimate,
     label_of,
-    plain,
 )
+from corrigenda.evals.report_run import run_blocks
 from corrigenda.terminal import one_line
 
 
@@ -34,14 +34,14 @@ def title_of(summary: Mapping[str, Any]) -> str:
 def sections(summary: Mapping[str, Any]) -> list[Section]:
     """Return the whole report of a summary, see `evals.summary`.
 
-    A summary may also hold `sweep`, `ablation` and `errors`, as `evals.sweep`, `evals.ablation` and `evals.errors_of`
-    give them; what it does not hold has no section.
+    A summary may also hold `run`, `sweep`, `ablation` and `errors`, as `evals.described`, `evals.sweep`,
+    `evals.ablation` and `evals.errors_of` give them; what it does not hold is not shown.
     """
     parts: list[Section] = []
     if summary["notes"]:
         notes = Bullets(items=tuple(map(one_line, summary["notes"])), warning=True)
         parts.append(Section(title="Read this first", blocks=(notes,)))
-    parts.append(Section(title="What was run", blocks=(_run_table(summary),)))
+    parts.append(Section(title="What was run", blocks=tuple(run_blocks(summary))))
     parts.append(Section(title="Results", blocks=(*result_tables(summary["methods"]), *_figures())))
     for kind, part in summary.get("parts", {}).items():
         blocks: tuple[Block, ...] = (Text(text=f"{part['items']} items."), *result_tables(part["methods"]))
@@ -72,23 +72,3 @@ def _metric_rows(metrics: Iterable[str], methods: Mapping[str, Mapping[str, Any]
         cells = [estimate(metric, found.get(metric)) for found in methods.values()]
         if any(cell.text != DASH for cell in cells):
             yield (Cell(text=label_of(metric)), *cells)
-
-
-def _run_table(summary: Mapping[str, Any]) -> Table:
-    resampling = summary["resampling"]
-    rows: list[tuple[str, str]] = [
-        ("data sets", ", ".join(summary["datasets"])),
-        ("items", f"{summary['items']} ({', '.join(summary['kinds'])}) in {summary['groups']} groups"),
-        ("records", f"{summary['records']}, {summary['repeats']} per item and method at most"),
-        *((role, _named(names)) for role, names in summary["models"].items()),
-        (
-            "intervals",
-            f"{resampling['confidence']:.0%}, {resampling['method']}, {resampling['resamples']} resamples, "
-            f"seed {resampling['seed']}",
-        ),
-    ]
-    return Table(caption="The run", head=("", ""), rows=tuple(plain(*map(one_line, row)) for row in rows))
-
-
-def _named(names: Sequence[str]) -> str:
-    return ", ".join(names) or "none"

@@ -13,10 +13,12 @@ from typing import Any
 
 from corrigenda.evals.plots import Plot
 from corrigenda.evals.report import sections, title_of
-from corrigenda.evals.report_parts import Block, Bullets, Cell, Example, Figure, Table, Text
+from corrigenda.evals.report_parts import Block, Bullets, Cell, Example, Figure, Table, Text, in_pieces
 from corrigenda.terminal import one_line
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+NOTES_SHOWN = 6
+"""Notes that stand open at the top of the page; more are folded, so that they fill no small screen."""
 
 
 def report_html(summary: Mapping[str, Any], plots: Mapping[str, Plot]) -> str:
@@ -53,12 +55,16 @@ def _text(text: str) -> str:
     return escape(one_line(text))
 
 
+def _sentence(text: str) -> str:
+    pieces = in_pieces(one_line(text))
+    return "".join(f"<code>{escape(part)}</code>" if is_name else escape(part) for part, is_name in pieces)
+
+
 def _block(block: Block, plots: Mapping[str, Plot]) -> Iterator[str]:
     if isinstance(block, Text):
-        yield f"<p>{_text(block.text)}</p>"
+        yield f"<p>{_sentence(block.text)}</p>"
     elif isinstance(block, Bullets):
-        items = "".join(f"<li>{_text(item)}</li>" for item in block.items)
-        yield f'<ul class="warning" role="note">{items}</ul>' if block.warning else f"<ul>{items}</ul>"
+        yield from _bullets(block)
     elif isinstance(block, Figure):
         yield from _figure(plots[block.name])
     elif isinstance(block, Example):
@@ -69,6 +75,19 @@ def _block(block: Block, plots: Mapping[str, Plot]) -> Iterator[str]:
         yield from (*_table(block), "</details>")
     else:
         yield from _table(block)
+
+
+def _bullets(block: Bullets) -> Iterator[str]:
+    """Yield a list; of warnings the later ones, which matter less, are folded where there are many."""
+    items = [f"<li>{_sentence(item)}</li>" for item in block.items]
+    if not block.warning:
+        yield f"<ul>{''.join(items)}</ul>"
+        return
+    shown = len(items) if len(items) <= NOTES_SHOWN + 1 else NOTES_SHOWN
+    yield f'<div class="warning" role="note"><ul>{"".join(items[:shown])}</ul>'
+    if items[shown:]:
+        yield f"<details><summary>{len(items) - shown} more notes</summary><ul>{''.join(items[shown:])}</ul></details>"
+    yield "</div>"
 
 
 def _figure(plot: Plot) -> Iterator[str]:

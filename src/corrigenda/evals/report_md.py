@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from corrigenda.evals.report import sections, title_of
-from corrigenda.evals.report_parts import Block, Bullets, Cell, Example, Figure, Table, Text
+from corrigenda.evals.report_parts import Block, Bullets, Cell, Example, Figure, Table, Text, in_pieces
 from corrigenda.terminal import one_line
 
 _MARKUP = r"[\\`*_{}\[\]#|~$]|^[-+=]|(?<=^\d)[.)](?=\s|$)|(?<=^\d\d)[.)](?=\s|$)"
@@ -28,15 +28,25 @@ def report_md(summary: Mapping[str, Any]) -> str:
 
 def escaped(text: str) -> str:
     """Return a text that shows as it is: no markup, no link and no HTML comes of it, and it stays on one line."""
-    return _SPECIAL.sub(lambda f: f"&#{ord(f[0])};" if f["html"] else f"\\{f[0]}", one_line(text))
+    return _escaped(one_line(text))
+
+
+def _escaped(line: str) -> str:
+    return _SPECIAL.sub(lambda f: f"&#{ord(f[0])};" if f["html"] else f"\\{f[0]}", line)
+
+
+def _sentence(text: str) -> str:
+    """Return a sentence that shows as it is, but for the names between backticks, which are code."""
+    pieces = in_pieces(one_line(text))
+    return "".join(f"`{part}`" if is_name else _escaped(part) for part, is_name in pieces)
 
 
 def _block(block: Block) -> Iterator[str]:
     if isinstance(block, Text):
-        yield from (escaped(block.text), "")
+        yield from (_sentence(block.text), "")
     elif isinstance(block, Bullets):
         mark = "> - " if block.warning else "- "
-        yield from (*(mark + escaped(item) for item in block.items), "")
+        yield from (*(mark + _sentence(item) for item in block.items), "")
     elif isinstance(block, Example):
         yield from (f"**{escaped(block.title)}**", "")
         yield from (*(f"- {escaped(label)}: {escaped(text)}" for label, text in block.fields), "")

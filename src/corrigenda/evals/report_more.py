@@ -95,7 +95,7 @@ def _stage(found: Mapping[str, Any] | None) -> Cell:
     cell = estimate("", found)
     if found is None or found["value"] is None:
         return cell
-    return Cell(text=f"{cell.text} ({number('latency_mean', found['seconds'])} s)", detail=cell.detail)
+    return Cell(text=f"{cell.text} ({number('latency_mean', found['seconds'])})", detail=cell.detail)
 
 
 _CELLS = ("tp", "fp", "fn", "tn", "failed_negative", "failed_unknown", "left_out")

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from corrigenda.concurrency import together
 from corrigenda.errors import CorrigendaError
 from corrigenda.evals.clock import Clock
+from corrigenda.evals.fingerprints import of_item
 from corrigenda.evals.items import DataSet, Item, Kind
 from corrigenda.evals.judging import Judging
 from corrigenda.evals.kit import kit_for, task_of
@@ -46,7 +47,7 @@ class Plan:
     skipped: Mapping[str, frozenset[Kind]] = field(default_factory=dict)
     """Method → the kinds of items that it cannot take and is not run on."""
     retry_failed: bool = False
-    """Whether items that failed before are run again."""
+    """Whether what failed before is done again: items are run, answers are judged (see `store.Store.left`)."""
 
     def correcting(self, item: Item) -> bool:
         """Whether methods may rewrite this item."""
@@ -93,11 +94,11 @@ async def prepared(methods: Mapping[str, Method]) -> AsyncIterator[None]:
 
 
 async def run(
-    plan: Plan, kit: Kit, judging: Judging, store: Store, on_record: Callable[[Record], None] | None = None
+    plan: Plan, kit: Kit | None, judging: Judging, store: Store, on_record: Callable[[Record], None] | None = None
 ) -> None:
     """Make every record of the plan that the store does not have. `on_record` is told each as it is written.
 
-    Raises OSError when the disk takes no more records.
+    `kit` may be None where answers are only to be judged anew. Raises OSError when the disk takes no more records.
     """
     memo = Memo() if plan.reuse else None
     items = iter(plan.data.items)
@@ -105,12 +106,25 @@ async def run(
     async def work() -> None:
         for item in items:  # one iterator for all workers: each takes the next item that is left
             for key, method in plan.runs(item):
-                if not store.done(key, retry_failed=plan.retry_failed):
-                    record = store.append(await _record(plan, item, key, method, kit, judging, memo))
-                    if on_record is not None:
-                        on_record(record)
+                left = store.left(key, retry_failed=plan.retry_failed)
+                if left is None:
+                    continue
+                if left == "judge":
+                    made = await _judged_anew(plan, item, store.kept(key), judging)
+                else:
+                    assert kit is not None
+                    made = await _record(plan, item, key, method, kit, judging, memo)
+                record = store.append(made)
+                if on_record is not None:
+                    on_record(record)
 
     await together([work() for _ in range(min(plan.concurrency, max(1, len(plan.data.items))))])
+
+
+async def _judged_anew(plan: Plan, item: Item, record: Record, judging: Judging) -> Record:
+    """Return the record with what the judge says now of its answers; the method is not run."""
+    before, after, judge = await _judged(plan, item, record.outcome, judging)
+    return replace(record, before=before, after=after, judge=judge)
 
 
 async def _record(
@@ -131,6 +145,7 @@ async def _record(
     return Record(
         dataset=plan.data.name,
         item=item.id,
+        item_sha256=of_item(item),
         kind=item.kind,
         group=item.group,
         method=key.method,

@@ -2,7 +2,8 @@
 
 The bootstrap draws whole groups with replacement (Efron & Tibshirani 1993, §13; Davison & Hinkley 1997, §3.8 for
 groups). The draws depend on the seed and on the set of groups alone, so that every measure and every method over
-the same groups is resampled alike, and differences between methods are paired.
+the same groups is resampled alike, and differences between methods are paired. Which groups a metric resamples is in
+`measures.groups_of`.
 """
 
 from __future__ import annotations

@@ -3,31 +3,38 @@
 Each record is written, flushed and synchronised on its own, so that whatever ends a run, what was finished is kept.
 Only one run writes to a folder at a time. A later line for the same item, method and repeat replaces an earlier one.
 
-The manifest says what a run is made of. A run goes on only with the same data, models, seed, settings and version
-of corrigenda; methods, repeats and items may be added, since they leave what is there as it is.
+The manifest (`evals.manifest`) says what a run is made of. A run goes on only with the same data, models, seed,
+settings and version of corrigenda; methods, repeats and items may be added, since they leave what is there as it is.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, NamedTuple, NoReturn, cast
+from typing import IO, Any, Literal, NamedTuple, NoReturn, cast
 
 from corrigenda.errors import InputError
+from corrigenda.evals import manifest as manifests
+from corrigenda.evals.failures import judge_failed, unscored
+from corrigenda.evals.items import Item
+from corrigenda.evals.manifest import MANIFEST, is_of_a_run
 from corrigenda.evals.records import RECORD_SCHEMA, Record
 from corrigenda.files import save
 from corrigenda.locks import try_lock
-from corrigenda.report import build, from_dict, plain
+from corrigenda.report import BROKEN, build, from_dict, plain
 
 RECORDS = "records.jsonl"
-MANIFEST = "manifest.json"
 LOCK = "records.lock"
 CUT = "records.cut"
 """Where the half line of a file that was cut off is set aside."""
+
+
+Work = Literal["run", "judge"]
+"""What is left to do for an item, method and repeat."""
 
 
 class Key(NamedTuple):
@@ -56,7 +63,7 @@ def to_line(record: Record) -> str:
         text.encode()
     except UnicodeEncodeError:  # a lone surrogate, which only an escape can stand for
         return json.dumps(plain(record), allow_nan=False)
-    except TypeError as exc:
+    except (TypeError, RecursionError) as exc:
         raise ValueError(str(exc)) from exc
     return text
 
@@ -74,7 +81,7 @@ def from_data(data: Mapping[str, Any]) -> Record:
         record = cast(Record, build(Record, {**data, "outcome": {**outcome, "report": None}}))
         assert record.outcome is not None
         return replace(record, outcome=replace(record.outcome, report=from_dict(report)))
-    except (KeyError, TypeError, ValueError, AttributeError) as exc:
+    except BROKEN as exc:
         raise InputError(f"not a record of an evaluation: {exc}") from exc
 
 
@@ -88,7 +95,9 @@ class Stored:
     records: tuple[Record, ...]
     """In the order of the file, one for each `Key`."""
     manifest: Mapping[str, Any]
-    """Empty where there is none."""
+    """Empty where there is none of a run; of several runs, the first."""
+    manifests: tuple[Mapping[str, Any], ...] = ()
+    """Those of all the runs that the records are of."""
     warnings: tuple[str, ...] = ()
 
 
@@ -106,7 +115,14 @@ def read(path: str | Path) -> Stored:
         record = _record(line, f"{str(file)!r}, line {number}")
         found[key_of(record)] = record
     warnings = () if not cut else (f"{str(file)!r} ends in the middle of a line, which is left out",)
-    return Stored(records=tuple(found.values()), manifest=_manifest(file.parent / MANIFEST), warnings=warnings)
+    manifest = manifests.read(file.parent / MANIFEST)
+    manifest = manifest if is_of_a_run(manifest) else {}
+    return Stored(
+        records=tuple(found.values()),
+        manifest=manifest,
+        manifests=(manifest,) if manifest else (),
+        warnings=warnings,
+    )
 
 
 def read_all(paths: Iterable[str | Path]) -> Stored:
@@ -116,7 +132,7 @@ def read_all(paths: Iterable[str | Path]) -> Stored:
     """
     records: list[Record] = []
     warnings: list[str] = []
-    manifest: Mapping[str, Any] = {}
+    found: list[Mapping[str, Any]] = []
     seen: dict[tuple[str, Key], str] = {}
     for path in paths:
         stored = read(path)
@@ -130,10 +146,15 @@ def read_all(paths: Iterable[str | Path]) -> Stored:
             seen[where] = str(path)
         records += stored.records
         warnings += stored.warnings
-        manifest = manifest or stored.manifest
+        found += stored.manifests
     if not records:
         raise InputError("there are no records yet; run an evaluation first: corrigenda eval DATASET")
-    return Stored(records=tuple(records), manifest=manifest, warnings=tuple(warnings))
+    return Stored(
+        records=tuple(records),
+        manifest=found[0] if found else {},
+        manifests=tuple(found),
+        warnings=tuple(warnings),
+    )
 
 
 def _lines(file: Path) -> tuple[list[tuple[int, bytes]], bytes]:
@@ -156,7 +177,7 @@ def _lines(file: Path) -> tuple[list[tuple[int, bytes]], bytes]:
 def _is_json(line: bytes) -> bool:
     try:
         return isinstance(json.loads(line), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 
@@ -177,19 +198,6 @@ def _refuse_constant(value: str) -> NoReturn:
     raise ValueError(f"{value} is not JSON")
 
 
-def _manifest(file: Path) -> Mapping[str, Any]:
-    """Return what the manifest says; empty where there is none. Raises InputError when it cannot be read."""
-    try:
-        data = json.loads(file.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as exc:
-        raise InputError(f"the manifest {str(file)!r} cannot be read: {exc}; choose another --out folder") from exc
-    if not isinstance(data, dict):
-        raise InputError(f"the manifest {str(file)!r} holds no JSON object; choose another --out folder")
-    return data
-
-
 # Writing ------------------------------------------------------------------------------------------------------------
 
 
@@ -199,6 +207,7 @@ class Store:
     def __init__(self, folder: Path, file: IO[bytes], stored: Stored) -> None:
         """Write to `file`, behind what is `stored`."""
         self.folder = folder
+        self.manifest = stored.manifest
         self.warnings = stored.warnings
         self._file = file
         self._kept = {key_of(record): record for record in stored.records}
@@ -208,42 +217,66 @@ class Store:
         """All records so far."""
         return tuple(self._kept.values())
 
-    def done(self, key: Key, *, retry_failed: bool = False) -> bool:
-        """Whether there is a record; with `retry_failed`, whether there is one that did not fail."""
+    def kept(self, key: Key) -> Record:
+        """Return the record of `key`, which must be there (KeyError otherwise)."""
+        return self._kept[key]
+
+    def left(self, key: Key, *, retry_failed: bool = False) -> Work | None:
+        """Return what there is to do for `key`: `run` it, `judge` what it has anew, or nothing.
+
+        With `retry_failed` also what failed is to be done: a record that failed, or none of whose claims could be
+        scored, is run again; one whose judge failed is judged anew.
+        """
         record = self._kept.get(key)
-        return record is not None and not (retry_failed and record.status == "failed")
+        if record is None or (retry_failed and (record.status == "failed" or unscored(record))):
+            return "run"
+        return "judge" if retry_failed and judge_failed(record) else None
+
+    def done(self, key: Key, *, retry_failed: bool = False) -> bool:
+        """Whether nothing is left to do for `key`, see `left`."""
+        return self.left(key, retry_failed=retry_failed) is None
 
     def append(self, record: Record) -> Record:
         """Write a record so that it is on the disk when this returns; return it as it was written.
 
-        One that JSON cannot hold is written as failed, with the reason. Raises OSError when the disk refuses; what
-        was written before stays readable.
+        One that JSON cannot hold, or that could not be read again, is written as failed, with the reason. Raises
+        OSError when the disk refuses; what was written before stays readable.
         """
         try:
-            line = to_line(record)
-        except ValueError as exc:
+            line, stored = _kept_as(record)
+        except (ValueError, InputError, RecursionError) as exc:
             reason = f"the method {record.method!r} gave what no record can hold: {exc}"
             record = replace(
                 record, status="failed", reason=reason, outcome=None, latency_s=None, before=None, after=None
             )
-            line = to_line(record)
+            line, stored = _kept_as(record)
         self._file.write(line.encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
-        stored = from_data(json.loads(line))
         self._kept[key_of(record)] = stored
         return stored
 
 
+def _kept_as(record: Record) -> tuple[str, Record]:
+    """Return a record's line, and the record as it will be read from there. Raises as both ways do."""
+    line = to_line(record)
+    return line, from_data(json.loads(line))
+
+
 @contextmanager
-def opened(folder: Path, manifest: Mapping[str, Any], *, force: bool = False) -> Iterator[Store]:
+def opened(
+    folder: Path, manifest: Mapping[str, Any], *, items: Sequence[Item] = (), force: bool = False
+) -> Iterator[Store]:
     """Open the record file in `folder` for one run, to begin or to go on; nobody else can write to it meanwhile.
 
     A file that was cut in the middle of a line is repaired: the half line goes to `records.cut`, with a warning.
     With `force`, a run that is there is set aside (`records.jsonl.1`) and a new one begins. Raises InputError when
-    another run is writing there, when the folder cannot be written, or when what is there is another run (`manifest`
-    differs in more than methods, repeats and items).
+    another run is writing there, when the folder cannot be written, or when what is there is another run: `manifest`
+    differs in more than methods, repeats and items, or one of the `items` held something else when it was recorded.
+    (A folder without records is of no run yet, and takes any.) Files of something else that have the names of a run's
+    are an InputError with `force` too; nothing is written to their folder.
     """
+    _check_ours(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / LOCK).open("ab")
@@ -258,12 +291,48 @@ def opened(folder: Path, manifest: Mapping[str, Any], *, force: bool = False) ->
             )
         if force:
             _set_aside(folder)
-        _check_same(folder, manifest)
+        there = _manifest_of_records(folder)
+        if there:
+            manifests.require_same(folder, there, manifest)
         stored = _repaired(folder)
-        whole = {**manifest, **_grown(_manifest(folder / MANIFEST), manifest)}
+        manifests.require_same_items(folder, stored.records, items, manifests.sources(there, manifest))
+        whole = manifests.grown(there, manifest)
         save(folder / MANIFEST, json.dumps(whole, indent=2, ensure_ascii=False) + "\n", "the manifest")
         with (folder / RECORDS).open("ab") as file:
-            yield Store(folder, file, stored)
+            store = Store(folder, file, replace(stored, manifest=whole))
+            _regroup(store, items)
+            yield store
+
+
+def holds_run(folder: Path) -> bool:
+    """Return whether the manifest in a folder is that of a run. Raises InputError when it cannot be read."""
+    return is_of_a_run(manifests.read(folder / MANIFEST))
+
+
+def _check_ours(folder: Path) -> None:
+    """Raise InputError when what bears the names of a run's files is of something else, so that it is left alone."""
+    if (folder / MANIFEST).exists():
+        found = None if holds_run(folder) else MANIFEST
+    else:
+        found = None if _begins_as_records(folder / RECORDS) else RECORDS
+    if found is not None:
+        raise InputError(
+            f"{str(folder)!r} holds no run of corrigenda eval: its {found} is of something else, and is left alone; "
+            "give another --out"
+        )
+
+
+def _begins_as_records(file: Path) -> bool:
+    """Return whether a file holds nothing, or a record first."""
+    try:
+        with file.open("rb") as lines:
+            first = next((line for line in lines if line.strip()), None)
+        row = None if first is None else json.loads(first)
+    except (FileNotFoundError, NotADirectoryError):  # nothing, or no folder, which is told when it is made
+        return True
+    except (OSError, ValueError, RecursionError):
+        return False
+    return first is None or (isinstance(row, dict) and {"schema", "item", "method"} <= row.keys())
 
 
 def _set_aside(folder: Path) -> None:
@@ -296,49 +365,27 @@ def _repaired(folder: Path) -> Stored:
     return stored
 
 
-GROWING = ("methods", "repeats", "limit", "items")
-"""Entries of the manifest in which a run may grow."""
+def _manifest_of_records(folder: Path) -> Mapping[str, Any]:
+    """Return the manifest of the records in a folder; empty where there are none.
 
-
-def _check_same(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Raise InputError unless the run in `folder` may go on as `manifest` describes it."""
-    there = _manifest(folder / MANIFEST)
-    if not there:
-        if (folder / RECORDS).exists() and (folder / RECORDS).stat().st_size:
-            raise InputError(
-                f"{str(folder)!r} has records but no {MANIFEST} that says what they are of; give another --out, or "
-                "--force to set them aside"
-            )
-        return
-    wanted = json.loads(json.dumps(manifest))
-    differing = [n for n in sorted({*there, *wanted} - {*GROWING}) if there.get(n) != wanted.get(n)]
-    same_name = [n for n in wanted.get("methods", {}) if n in there.get("methods", {})]
-    differing += [f"methods.{n}" for n in same_name if there["methods"][n] != wanted["methods"][n]]
-    if differing:
-        name = differing[0]
-        first, second = _value(there, name), _value(wanted, name)
-        raise InputError(
-            f"{str(folder)!r} holds another run: {', '.join(differing)} differ ({name}: {first} there, {second} here); "
-            "give another --out, or --force to set it aside"
-        )
-
-
-def _value(manifest: Mapping[str, Any], name: str) -> str:
-    value: Any = manifest
-    for part in name.split(".", 1):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 200 else f"{text[:199]}…"
-
-
-def _grown(there: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries in which a run grows, as they are when both are put together."""
-    if not there:
+    Raises InputError when there are records without a manifest.
+    """
+    records = folder / RECORDS
+    if not records.exists() or not records.stat().st_size:
         return {}
-    limits = [m.get("limit") for m in (there, manifest)]
-    return {
-        "methods": {**there.get("methods", {}), **manifest.get("methods", {})},
-        "repeats": max(there.get("repeats", 1), manifest.get("repeats", 1)),
-        "limit": None if None in limits else max(n for n in limits if n is not None),
-        "items": max(there.get("items", 0), manifest.get("items", 0)),
-    }
+    there = manifests.read(folder / MANIFEST)
+    if not there:
+        raise InputError(
+            f"{str(folder)!r} has records but no {MANIFEST} that says what they are of; give another --out, or "
+            "--force to set them aside"
+        )
+    return there
+
+
+def _regroup(store: Store, items: Sequence[Item]) -> None:
+    """Write records anew whose items belong to larger groups now that more items were drawn."""
+    groups = {item.id: item.group for item in items}
+    if all(record.item in groups for record in store.records):  # else fewer were drawn, which unites none
+        for record in store.records:
+            if record.group != groups[record.item]:
+                store.append(replace(record, group=groups[record.item]))

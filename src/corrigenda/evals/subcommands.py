@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from corrigenda.errors import ConfigError
-from corrigenda.evals import printing, report_more, store
+from corrigenda.errors import ConfigError, InputError
+from corrigenda.evals import outputs, printing, report_more, store
 from corrigenda.evals.ablation import ablation
 from corrigenda.evals.errors_of import sort_errors
 from corrigenda.evals.records import Record
@@ -29,25 +29,49 @@ def _add_records(target: argparse.ArgumentParser) -> None:
     target.add_argument("--json", action="store_true", help="as JSON, on standard output")
 
 
-def _read(paths: Sequence[Path]) -> tuple[Record, ...]:
+def _stored(paths: Sequence[Path]) -> store.Stored:
     stored = store.read_all(paths)
     for warning in stored.warnings:
         tell(f"warning: {warning}")
-    return stored.records
+    return stored
+
+
+def _read(paths: Sequence[Path]) -> tuple[Record, ...]:
+    return _stored(paths).records
 
 
 def _report(argv: Sequence[str]) -> int:
     parser = _parser("report", "Compute the summary of a run again, and write its outputs.")
     _add_records(parser)
     parser.add_argument("--out", metavar="DIR", type=Path, help="where to (default: the folder of the records)")
+    parser.add_argument("--force", action="store_true", help="write over the outputs of another run")
     arguments = parser.parse_args(argv)
     printing.require_extras()
     first = arguments.records[0]
     if arguments.out is None and len(arguments.records) > 1:
         raise ConfigError("the report of several runs belongs to none of their folders; say where to with --out DIR")
-    folder = arguments.out or (first if first.is_dir() else first.parent)
-    printing.report(folder, _read(arguments.records), as_json=arguments.json)
+    folder = arguments.out or _folder_of(first)
+    outputs.check_folder(folder)
+    if not arguments.force:
+        _refuse_other_run(folder, arguments.records)
+    stored = _stored(arguments.records)
+    printing.report(folder, stored.records, stored.manifests, as_json=arguments.json)
     return 0
+
+
+def _refuse_other_run(folder: Path, records: Sequence[Path]) -> None:
+    """Raise InputError when a folder holds a run of which these are not the records, or not all that are reported."""
+    if [_folder_of(path).resolve() for path in records] == [folder.resolve()]:
+        return
+    if (folder / store.RECORDS).exists() or store.holds_run(folder):
+        raise InputError(
+            f"{str(folder)!r} holds another run, whose summary and report would be written over; give another --out, "
+            "or --force"
+        )
+
+
+def _folder_of(path: Path) -> Path:
+    return path if path.is_dir() else path.parent
 
 
 def _sweep(argv: Sequence[str]) -> int:

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from corrigenda.errors import InputError
-from corrigenda.evals.detect import Unit, confusion, group_key, item_key
-from corrigenda.evals.measures import TOTALS, Level, calls_of, method_rows, names_for, stage_rows, units_of
+from corrigenda.evals.detect import Unit, confusion, false_after, false_before, group_key, item_key
+from corrigenda.evals.measures import (
+    TOTALS,
+    Level,
+    Population,
+    calls_of,
+    correctness_parts,
+    groups_of,
+    judged_kinds,
+    method_rows,
+    names_for,
+    population_of,
+    stage_rows,
+    units_of,
+)
 from corrigenda.evals.metrics import reliability
 from corrigenda.evals.notes import notes_on
 from corrigenda.evals.paired import by_method, paired_tests
 from corrigenda.evals.records import Record
-from corrigenda.evals.stats import NOTHING, Bootstrap, Estimate
+from corrigenda.evals.stats import NOTHING, Bootstrap, Estimate, Row
 
 SUMMARY_SCHEMA = "1.0"
+Draws = Callable[[Iterable[str]], Bootstrap]
+"""Gives the bootstrap of a set of groups."""
 QUANTILES = {"latency_p50": 0.5, "latency_p95": 0.95, "latency_p99": 0.99}
 
 
@@ -69,7 +84,7 @@ def check_records(records: Sequence[Record]) -> None:
         seen.add(key)
 
 
-def drawn_once(*, resamples: int, confidence: float, seed: int) -> Callable[[Iterable[str]], Bootstrap]:
+def drawn_once(*, resamples: int, confidence: float, seed: int) -> Draws:
     """Return what gives the bootstrap of a set of groups, drawing each set once."""
     known: dict[frozenset[str], Bootstrap] = {}
 
@@ -101,11 +116,24 @@ def levels_of(records: Iterable[Record]) -> tuple[Level, ...]:
 
 
 def method_metrics(
-    records: Sequence[Record], units: Mapping[Level, Sequence[Unit]], bootstrap: Bootstrap, names: Sequence[str]
+    records: Sequence[Record],
+    units: Mapping[Level, Sequence[Unit]],
+    judged: Collection[str],
+    draws: Draws,
+    names: Sequence[str],
 ) -> dict[str, Estimate]:
-    """Return one method's metrics, each with its interval: the ratios called `names`, curves and quantiles."""
-    found = bootstrap.ratios(method_rows(records, units), names, TOTALS)
+    """Return one method's metrics, each with its interval: the ratios called `names`, curves and quantiles.
+
+    `judged` are the `judged_kinds` of all the records that are compared.
+    """
+    groups = groups_of(records, units, judged)
+    found: dict[str, Estimate] = {}
+    for population, own in names_by_population(names, judged).items():
+        rows = narrowed(method_rows(records, units, judged), own)
+        found |= draws(groups[population]).ratios(rows, own, TOTALS)
+    found = {name: found[name] for name in names}
     for level, counted in units.items():
+        bootstrap = draws(groups[level])
         scored = [u for u in counted if u.gold is not None and u.score is not None]
         columns = _columns(scored)
         found[f"{level}_auroc"], found[f"{level}_auc_pr"] = bootstrap.ranking(*columns)
@@ -113,31 +141,45 @@ def method_metrics(
         found[f"{level}_ece"] = bootstrap.calibration(*columns) if probable else NOTHING
     timed = [(r, r.latency_s) for r in records if r.status == "ok" and r.latency_s is not None]
     counts = Counter(item_key(r) for r, _ in timed)
-    groups, weights = [group_key(r) for r, _ in timed], [1 / counts[item_key(r)] for r, _ in timed]
-    quantiles = bootstrap.quantiles(groups, weights, [s for _, s in timed], list(QUANTILES.values()))
+    of_items, weights = [group_key(r) for r, _ in timed], [1 / counts[item_key(r)] for r, _ in timed]
+    quantiles = draws(groups["all"]).quantiles(of_items, weights, [s for _, s in timed], list(QUANTILES.values()))
     return found | dict(zip(QUANTILES, quantiles, strict=True))
 
 
-def _summary_of(records: Sequence[Record], draws: Callable[[Iterable[str]], Bootstrap]) -> dict[str, Any]:
+def names_by_population(names: Iterable[str], judged: Collection[str]) -> dict[Population, list[str]]:
+    """Return the names of ratios by whose groups they resample."""
+    found: dict[Population, list[str]] = {}
+    for name in names:
+        found.setdefault(population_of(name, judged), []).append(name)
+    return found
+
+
+def narrowed(rows: Iterable[Row], names: Collection[str]) -> list[Row]:
+    """Return what rows add to the ratios called `names` alone; a row that adds nothing is left out."""
+    found = (
+        Row(group=row.group, weight=row.weight, parts={name: part for name, part in row.parts.items() if name in names})
+        for row in rows
+    )
+    return [row for row in found if row.parts]
+
+
+def _summary_of(records: Sequence[Record], draws: Draws) -> dict[str, Any]:
     """Return `methods`, `tests`, `stages`, `reliability` and `counts` of some records."""
-    levels = levels_of(records)
-    names = names_for({record.kind for record in records}, levels)
+    levels, judged = levels_of(records), judged_kinds(records)
+    names = names_for(judged, levels)
     result: dict[str, Any] = {"methods": {}, "tests": [], "stages": {}, "reliability": {}, "counts": {}}
     for method, own in by_method(records).items():
-        bootstrap = draws(group_key(record) for record in own)
         units = {level: units_of(own, level) for level in levels}
-        metrics = method_metrics(own, units, bootstrap, names)
+        metrics = method_metrics(own, units, judged, draws, names)
         result["methods"][method] = {name: estimate.as_json() for name, estimate in metrics.items()}
-        result["stages"][method] = _stages(own, bootstrap)
+        result["stages"][method] = _stages(own, draws(group_key(record) for record in own))
         result["reliability"][method] = {level: _bins(found) for level, found in units.items()}
-        result["counts"][method] = _counts(own) | {level: _table(found) for level, found in units.items()}
+        result["counts"][method] = _counts(own, judged) | {level: _table(found) for level, found in units.items()}
     result["tests"] = paired_tests(records, draws)
     return result
 
 
-def _parts(
-    records: Sequence[Record], kinds: Sequence[str], draws: Callable[[Iterable[str]], Bootstrap]
-) -> dict[str, Any]:
+def _parts(records: Sequence[Record], kinds: Sequence[str], draws: Draws) -> dict[str, Any]:
     parts = {}
     for kind in kinds:
         own = [record for record in records if record.kind == kind]
@@ -172,14 +214,15 @@ def _table(units: Sequence[Unit]) -> dict[str, float]:
     return {name: round(value, 6) for name, value in asdict(confusion(units)).items()}
 
 
-def _counts(records: Sequence[Record]) -> dict[str, Any]:
+def _counts(records: Sequence[Record], judged: Collection[str]) -> dict[str, Any]:
     calls = [call for record in records for call in calls_of(record)]
     return {
         "records": len(records),
         "items": len({item_key(record) for record in records}),
         "failed": sum(record.status == "failed" for record in records),
-        "undecided_before": sum(r.before is not None and r.before.correct is None for r in records),
-        "undecided_after": sum(r.after is not None and r.after.correct is None for r in records),
+        "undecided_before": sum(r.before is not None and false_before(r) is None for r in records),
+        "undecided_after": sum(r.after is not None and false_after(r) is None for r in records),
+        "unjudged_after": sum(bool(p.get("unjudged_rate", (0,))[0]) for p in correctness_parts(records, judged)),
         "calls": len(calls),
         "calls_reused": sum(call.reused for call in calls),
         "calls_failed": sum(call.error is not None for call in calls),

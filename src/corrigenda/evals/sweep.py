@@ -8,17 +8,17 @@ and no accuracy of final answers. Passages that a run retrieved for its own verd
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from corrigenda.errors import InputError
-from corrigenda.evals.detect import group_key, verdict_counts
-from corrigenda.evals.measures import DETECTION_METRICS, Level, coverage_rows, detection_rows, units_of
+from corrigenda.evals.detect import verdict_counts
+from corrigenda.evals.measures import DETECTION_METRICS, Level, coverage_rows, detection_rows, groups_of, units_of
 from corrigenda.evals.paired import by_method
 from corrigenda.evals.records import Record
-from corrigenda.evals.stats import Bootstrap
-from corrigenda.evals.summary import check_records, drawn_once, levels_of
+from corrigenda.evals.stats import Estimate
+from corrigenda.evals.summary import Draws, check_records, drawn_once, levels_of, names_by_population, narrowed
 from corrigenda.methods.protocol import Judged, Outcome
 from corrigenda.policies import Policy, make_policy
 from corrigenda.types import Claim, Report, Status, Verdict
@@ -239,7 +239,7 @@ def _row(
     records: Sequence[Record],
     setting: Setting,
     bundle: int | None,
-    draws: Callable[[Iterable[str]], Bootstrap],
+    draws: Draws,
 ) -> dict[str, Any]:
     policy = setting.make()
     pairs = [redecide(record, policy) for record in records]
@@ -258,12 +258,15 @@ def _row(
     }
 
 
-def _metrics(records: Sequence[Record], draws: Callable[[Iterable[str]], Bootstrap]) -> dict[str, Any]:
+def _metrics(records: Sequence[Record], draws: Draws) -> dict[str, Any]:
     levels = levels_of(records)
     names = tuple(_names(levels))
     units = {level: units_of(records, level) for level in levels}
     rows = detection_rows(units) + coverage_rows(records)
-    found = draws(group_key(record) for record in records).ratios(rows, names)
+    groups = groups_of(records, units, ())
+    found: dict[str, Estimate] = {}
+    for population, own in names_by_population(names, ()).items():
+        found |= draws(groups[population]).ratios(narrowed(rows, own), own)
     return {name: found[name].as_json() for name in names}
 
 

@@ -22,11 +22,13 @@ from corrigenda.evals.report_parts import (
     Table,
     Text,
     count,
+    in_pieces,
     label_of,
-    number,
     p_value,
+    told,
 )
-from corrigenda.terminal import safe
+from corrigenda.evals.report_run import run_line
+from corrigenda.terminal import one_line, safe
 
 FIRST_WIDTH, CELL_WIDTH = 18, 20
 """Columns of the terminal that a row's name and a value with its interval take."""
@@ -40,7 +42,7 @@ SHOWN: Mapping[str, Mapping[str, str]] = {
     "Detection of wrong answers": {"answer_precision": "precision", "answer_recall": "recall", "answer_f1": "F1"},
     "Correction harm": {"true_broken": "broken", "false_fixed": "fixed", "net": "net"},
     "Claims": {"claims": "per answer", "coverage": "coverage"},
-    "Latency": {"latency_mean": "mean, s", "latency_p50": "p50, s", "latency_p95": "p95, s"},
+    "Latency": {"latency_mean": "mean", "latency_p50": "p50", "latency_p95": "p95"},
     "Work per answer": {"calls": "calls", "completion_tokens": "tokens", "pairs": "pairs"},
     "Failures": {"failures": "failed items"},
 }
@@ -51,14 +53,24 @@ def render(summary: Mapping[str, Any], console: Console) -> None:
     """Print the summary."""
     console.print(Line(safe(title_of(summary)), style="bold"))
     for note in summary["notes"]:
-        console.print(Line(f"- {safe(note)}", style="yellow"))
+        console.print(Line(f"- {_sentence(note)}", style="yellow"))
     judge, verifier, chat = (", ".join(summary["models"].get(r, ())) or "none" for r in ("judge", "verifier", "chat"))
     items = f"{summary['items']} items in {summary['groups']} groups; judge {judge}; verifier {verifier}; chat {chat}"
     console.print(Line(safe(items)))
+    run = summary.get("run")
+    if run:
+        console.print(Line(safe(one_line(run_line(run)))))
+        for note in run["notes"]:
+            console.print(Line(f"- {_sentence(note)}"))
     console.print(Line(f"Under each value: its {summary['resampling']['confidence']:.0%} interval, and n."))
     for heading, metrics in SHOWN.items():
         _print(_metrics(heading, metrics, summary["methods"]), console)
     _tests(summary["tests"], console)
+
+
+def _sentence(text: str) -> str:
+    """Return a sentence for the terminal, without the backticks around names."""
+    return "".join(part for part, _ in in_pieces(safe(text)))
 
 
 def _tests(tests: Sequence[Mapping[str, Any]], console: Console) -> None:
@@ -82,10 +94,10 @@ def render_blocks(blocks: Iterable[Block], console: Console) -> None:
             console.print(Line("\nUnder each value: its interval, and n."))
             explained = True
         if isinstance(block, Text):
-            console.print(Line(f"\n{safe(block.text)}"))
+            console.print(Line(f"\n{_sentence(block.text)}"))
         elif isinstance(block, Bullets):
             for item in block.items:
-                console.print(Line(f"- {safe(item)}"))
+                console.print(Line(f"- {_sentence(item)}"))
         elif isinstance(block, Table):
             _print(block, console)
         elif isinstance(block, Example):
@@ -110,9 +122,8 @@ def _table(caption: str, head: tuple[str, ...], rows: Iterable[tuple[Cell, ...]]
 def _estimate(metric: str, found: Mapping[str, Any] | None) -> Cell:
     if found is None or found["value"] is None:
         return Cell(text=DASH)
-    low, high = (number(metric, found[end], 2) for end in ("low", "high"))
-    interval = "" if found["low"] is None else f"{low} to {high}, "
-    return Cell(text=number(metric, found["value"], 2), detail=f"{interval}{count(found['n'])}")
+    value, ends = told(metric, found, 2)
+    return Cell(text=value, detail=f"{ends}{ends and ', '}{count(found['n'])}")
 
 
 def _print(table: Table, console: Console) -> None:

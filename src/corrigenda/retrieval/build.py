@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from corrigenda.backends.retrieve_bm25 import Bm25Writer, library
-from corrigenda.backends.retrieve_index import MANIFEST, Manifest, write_manifest
+from corrigenda.backends.retrieve_index import Manifest, write_manifest
 from corrigenda.errors import InputError
+from corrigenda.retrieval import place
 from corrigenda.retrieval.passages import WORDS, read
 from corrigenda.retrieval.source import KINDS, Kind, Source, find
 
@@ -64,45 +64,38 @@ def build_index(
 
     See `corrigenda.retrieval.source.find` for `kind`, and `corrigenda.retrieval.passages.read` for `words` (about
     how long the passages of longer texts are, from 1 to 10,000) and `language`. An index that is there already is
-    only replaced with `replace`; a folder that holds anything else never is. `progress` is called now and then.
+    only replaced with `replace`; a folder that holds anything else never is (see `corrigenda.retrieval.place.check`).
+    Of a link, what it points at is replaced. `progress` is called now and then.
 
     The folder appears, or is replaced, when the index is complete: whatever breaks or interrupts the building
-    before leaves everything as it was. Raises InputError when the source is unusable, holds no passage, or the
-    folder may not be written to, MissingExtra without the search library, and BackendError when that fails.
+    before leaves everything as it was; a process that is killed leaves a folder beside it, which the next build of
+    the same index removes. Raises InputError when the source is unusable, holds no passage, or the folder may not be
+    written to, MissingExtra without the search library, and BackendError when that fails.
     """
     source, directory = Path(source), Path(directory)
     if kind is not None and kind not in KINDS:
         raise InputError(f"unknown kind {kind!r}; there are {', '.join(KINDS)}")
     if not 1 <= words <= MAX_WORDS:
         raise InputError(f"words must be from 1 to {MAX_WORDS}, got {words!r}")
-    _check_target(directory, replace=replace)
+    shown, target = str(directory), place.resolved(directory)
+    place.recover(target)
+    place.check(target, shown, replace=replace)
     kind, files = find(source, kind)
     reading = Source(source, files)
-    try:
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        new = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", suffix=".building", dir=directory.parent))
-    except OSError as exc:
-        raise InputError(
-            f"the index {str(directory)!r} cannot be written: {exc.strerror}; give another folder"
-        ) from exc
-    try:
-        manifest = _write(new, reading, kind, str(source), words, language, progress)
-        new.chmod(0o755)
-        _put(new, directory, replace=replace)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
+    with ExitStack() as stack:
+        try:
+            work = stack.enter_context(place.beside(target))
+        except OSError as exc:
+            raise InputError(f"the index {shown!r} cannot be written: {exc.strerror}; give another folder") from exc
+        manifest = _write(work / place.NEW, reading, kind, str(source), words, language, progress)
+        place.check(target, shown, replace=replace)  # it may have appeared meanwhile
+        try:
+            place.put(work, target)
+        except OSError as exc:
+            raise InputError(
+                f"the index {shown!r} cannot be put in its place: {exc.strerror}; all is as it was"
+            ) from exc
     return manifest
-
-
-def _check_target(directory: Path, *, replace: bool) -> None:
-    """Raise InputError unless an index may be written to this folder."""
-    if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
-        return
-    shown = repr(str(directory))
-    if not (directory / MANIFEST).is_file():
-        raise InputError(f"{shown} exists and is no index of corrigenda; it is left alone: give another folder")
-    if not replace:
-        raise InputError(f"there is an index in {shown} already; give another folder, or replace it with --replace")
 
 
 def _write(
@@ -152,23 +145,6 @@ def _write(
 
 def _told(counts: Counter[str]) -> str:
     return ", ".join(f"{name.replace('_', ' ')}: {count}" for name, count in sorted(counts.items())) or "it is empty"
-
-
-def _put(new: Path, directory: Path, *, replace: bool) -> None:
-    """Put a complete index into its place."""
-    _check_target(directory, replace=replace)  # it may have appeared meanwhile
-    if not directory.exists():
-        new.rename(directory)
-        return
-    old = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", suffix=".old", dir=directory.parent))
-    directory.rename(old / directory.name)
-    try:
-        new.rename(directory)
-    except OSError:
-        (old / directory.name).rename(directory)
-        raise
-    finally:
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def describe(manifest: Manifest) -> list[str]:
