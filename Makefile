@@ -39,9 +39,10 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# Measures all that docs/performance.md shows and writes it, on a machine that does nothing else. BENCH takes flags,
+# for instance BENCH="--only start,calls"; BENCH=--help lists them.
 bench: $(VENV)/.dev
-	$(BIN)/corrigenda bench latency
-	$(BIN)/corrigenda bench nli
+	$(BIN)/python -m benchmarks.performance $(BENCH)
 
 help-docs: $(VENV)/.dev
 	$(BIN)/python -m tests.help_docs
@@ -61,5 +62,5 @@ $(VENV)/.embedded: $(VENV)/bin/python pyproject.toml
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --requirement requirements-dev.txt
-	$(BIN)/python -m pip install --quiet --editable ".[embedded,onnx,transformers,dola,eval,retrieval,server,integrations]" --group dev
+	$(BIN)/python -m pip install --quiet --editable ".[embedded,onnx,transformers,dola,eval,retrieval,server,batch,integrations]" --group dev
 	touch $@ $(VENV)/.embedded

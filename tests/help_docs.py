@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
+from corrigenda.batch.command import parser as batch_parser
 from corrigenda.cli import parser
 
 PATH = Path(__file__).parents[1] / "docs" / "cli.md"
@@ -30,7 +31,7 @@ def generated() -> str:
         "failed; 130 interrupted.\n"
     ]
     with mock.patch.dict(os.environ, {"COLUMNS": "100", "NO_COLOR": "1"}):
-        for each in _parsers(parser()):
+        for each in (*_parsers(parser()), batch_parser()):
             if each.add_help:  # the others only pass their arguments on: their own --help says what they take
                 parts.append(f"## {each.prog}\n\n```text\n{each.format_help().rstrip()}\n```\n")
     return "\n".join(parts)

@@ -15,13 +15,12 @@ import threading
 import warnings
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, TypeVar
 
 from corrigenda import config
 from corrigenda.errors import CorrigendaError
-from corrigenda.loading import NO_CHOICES, Loader
+from corrigenda.loading import NO_CHOICES, Loader, report_options
 from corrigenda.pipeline import Options, Tools, ask, check
 from corrigenda.policies import Policy
 from corrigenda.ports import ChatModel, Entailer, Retriever
@@ -218,26 +217,8 @@ class Corrigenda:
 
     async def _made(self, choices: Choices | None, on_stage: OnStage | None, *, chat: bool) -> tuple[Tools, Options]:
         """Return what one report is made with. The choices are checked before anything is loaded."""
-        options = self._options(choices or NO_CHOICES, on_stage)
+        options = report_options(self.settings, choices or NO_CHOICES, on_stage)
         return await self._loader.tools(chat=chat, choices=choices or NO_CHOICES), options
-
-    def _options(self, choices: Choices, on_stage: OnStage | None) -> Options:
-        given = {name: getattr(choices, name) for name in ("language", "timeout", "unrepaired")}
-        s = replace(self.settings, **{name: value for name, value in given.items() if value is not None})
-        return Options(
-            language=s.language,
-            timeout=s.timeout,
-            references=s.references,
-            correct=choices.correct,
-            unrepaired=s.unrepaired,  # type: ignore[arg-type]  # Settings has checked that it is one of the three
-            temperature=s.temperature,
-            top_p=s.top_p,
-            max_answer_tokens=s.max_answer_tokens,
-            max_reference_tokens=s.max_reference_tokens,
-            seed=s.seed,
-            retrieve_k=s.retrieve_k,
-            on_stage=on_stage,
-        )
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         with self._runner_lock:

@@ -87,8 +87,10 @@ def parser() -> argparse.ArgumentParser:
     _add_own_command(benches, "nli", "pairs per second of the verifiers; --help says more")
     _add_own_command(commands, "calibrate", "fit a decision policy to labelled claims; --help says more")
     _add_own_command(commands, "eval", "compare methods over a data set with gold labels; --help says more")
+    _add_own_command(commands, "batch", "a report for every row of a file, resumable; --help says more")
     _add_own_command(commands, "calibrate-nli", "refit the chat verifier's calibration; --help says more")
     _add_own_command(commands, "index", "build, describe or search an index of passages; --help says more")
+    _add_own_command(commands, "cache", "show or clear what batch has kept on disk; --help says more")
     _add_own_command(commands, "serve", "serve an OpenAI-compatible API and a page; --help says more")
     _add_own_command(commands, "mcp", "serve the tools verify and ask to an MCP client; --help says more")
     return top
@@ -288,6 +290,12 @@ def _eval(arguments: argparse.Namespace) -> int:
     return evaluate(arguments.rest)
 
 
+def _batch(arguments: argparse.Namespace) -> int:
+    from corrigenda.batch.command import main as batch  # noqa: PLC0415
+
+    return batch(arguments.rest)
+
+
 def _calibrate_nli(arguments: argparse.Namespace) -> int:
     from corrigenda.calibrate_nli import main as calibrate  # noqa: PLC0415
 
@@ -298,6 +306,12 @@ def _index(arguments: argparse.Namespace) -> int:
     from corrigenda.index_command import main as index  # noqa: PLC0415
 
     return index(arguments.rest)
+
+
+def _cache(arguments: argparse.Namespace) -> int:
+    from corrigenda.cache_command import main as cache  # noqa: PLC0415
+
+    return cache(arguments.rest)
 
 
 def _mcp(arguments: argparse.Namespace) -> int:
@@ -321,8 +335,10 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "bench": _bench,
     "calibrate": _calibrate,
     "eval": _eval,
+    "batch": _batch,
     "calibrate-nli": _calibrate_nli,
     "index": _index,
+    "cache": _cache,
     "serve": _serve,
     "mcp": _mcp,
 }

@@ -40,6 +40,11 @@ from corrigenda.settings import (
 from corrigenda.terminal import without_credentials
 
 FILE_NAME = "corrigenda.toml"
+_TRUSTED = (
+    ("script_log", "a file to write to", "--script-log FILE"),
+    ("cache_dir", "a folder whose replies and scores are believed", "--cache-dir DIR"),
+)
+"""What may not come from a file that may be somebody else's: setting, what it names, the flag in its place."""
 OTHER_VARIABLES = {
     "HF_ENDPOINT": "hub_url",
     "HF_TOKEN": "hub_token",
@@ -132,7 +137,7 @@ def _hold_back(found: dict[str, list[tuple[str, Any]]], project: Path | None) ->
     """Take the secrets out of `found` that would go to an address that only the project's file names.
 
     Returns, per secret, why it is not used. A secret that stands in that same file stays. Raises ConfigError
-    where the project's file names a file to write to.
+    where the project's file names a file to write to, or a cache to believe.
     """
     if project is None:
         return {}
@@ -148,11 +153,12 @@ def _hold_back(found: dict[str, list[tuple[str, Any]]], project: Path | None) ->
             f"folder and may be somebody else's; to send it there all the same, {remedy}, or --config {place}"
         )
         found[secret] = [value for value in values if value[0] == place]
-    if found["script_log"] and found["script_log"][-1][0] == place:
-        raise ConfigError(
-            f"{place}: script_log is not taken from a file found in the working folder, since it names a file to "
-            f"write to; pass --script-log FILE, or --config {place}"
-        )
+    for name, why, remedy in _TRUSTED:
+        if found[name] and found[name][-1][0] == place:
+            raise ConfigError(
+                f"{place}: {name} is not taken from a file found in the working folder, since it names {why}; pass "
+                f"{remedy}, or --config {place}"
+            )
     return held
 
 

@@ -56,6 +56,11 @@ class ModelError(CorrigendaError):
 class BackendError(CorrigendaError):
     """A chat model or a verifier failed while it was used."""
 
+    status: int | None = None
+    """The HTTP status that it stands for, where there was one."""
+    retry_after_s: float | None = None
+    """How many seconds the server wants to be left alone (`Retry-After`), where it said so."""
+
 
 class Unreachable(BackendError):
     """No connection to the backend, or the connection was cut."""

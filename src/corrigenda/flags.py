@@ -56,19 +56,25 @@ EVAL_FLAGS = (
 )
 """Flags of settings that only an evaluation has use for."""
 
+CACHE_FLAGS = (Flag("cache-dir", "DIR", "where what was recalled and scored is kept"),)
+"""Flags of settings that only a batch and its cache have use for."""
+
+
+ALL_FLAGS = (*FLAGS, *EVAL_FLAGS, *CACHE_FLAGS)
+
 
 def add_settings(target: argparse.ArgumentParser, names: Sequence[str] | None = None) -> None:
-    """Add the flags called `names` (without any, all but those of an evaluation alone), and --config."""
+    """Add the flags called `names` (without any, all but those of one command alone), and --config."""
     target.add_argument("--config", metavar="FILE", help="configuration file (default: ./corrigenda.toml)")
     group = target.add_argument_group("settings")
-    for flag in (*FLAGS, *EVAL_FLAGS):
+    for flag in ALL_FLAGS:
         if flag.name in names if names is not None else flag in FLAGS:
             group.add_argument(f"--{flag.name}", metavar=flag.metavar, help=flag.help)
 
 
 def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the settings that were given as flags; None for one that was not."""
-    names = [flag.name.replace("-", "_") for flag in (*FLAGS, *EVAL_FLAGS)]
+    names = [flag.name.replace("-", "_") for flag in ALL_FLAGS]
     return {name: getattr(arguments, name, None) for name in names}
 
 

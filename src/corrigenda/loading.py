@@ -6,12 +6,13 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from corrigenda import backends, policy_files
 from corrigenda.errors import ConfigError
-from corrigenda.pipeline import Tools
+from corrigenda.pipeline import Options, Tools
 from corrigenda.policies import Policy, make_policy
 from corrigenda.ports import ChatModel, Entailer, LabelScorer, Retriever
 from corrigenda.prompts import load_file
@@ -41,13 +42,20 @@ class Loader:
         decomposer: Decomposer | None = None,
         retriever: Retriever | None = None,
         progress: Progress | None = None,
+        wrap: Callable[[ChatModel], ChatModel] | None = None,
+        many_pairs: bool = False,
     ) -> None:
         """Keep what was given and read the small files that are named; no model is loaded until `tools` is awaited.
 
-        Raises ConfigError when one of those files cannot be read or is malformed.
+        `wrap` gets every chat model that is loaded here, the verifier's too, and returns what stands in its place;
+        what it makes of a LabelScorer must be one. With `many_pairs` a verifier that runs here is set up for calls that
+        always bring enough work for all cores. Raises ConfigError when one of those files cannot be read or is
+        malformed.
         """
         self._settings = settings
         self._progress = progress
+        self._wrap = wrap or (lambda model: model)
+        self._many_pairs = many_pairs
         self._policy = policy
         self._policy_file = None
         if policy is None and is_policy_file(settings.policy):
@@ -122,7 +130,7 @@ class Loader:
         with self._lock:
             if spec not in self._chats:
                 _check_early(spec)
-                lazy = LazyChat(spec, lambda: self._load_chat(spec))
+                lazy = LazyChat(spec, lambda: self._wrap(self._load_chat(spec)))
                 self._chats[spec] = lazy
                 self._own[f"chat {spec}"] = lazy
             return self._chats[spec]
@@ -166,7 +174,7 @@ class Loader:
         elif kind == "scripted":
             entailer = cast(Entailer, backends.load("nli scripted", rest, log_path=s.script_log))
         elif kind == "onnx":
-            entailer = cast(Entailer, backends.load("nli onnx", rest))
+            entailer = cast(Entailer, backends.load("nli onnx", rest, batch_threads=1 if self._many_pairs else None))
         else:
             entailer = cast(Entailer, backends.load("nli transformers", rest or "default"))
         self._own["nli"] = entailer
@@ -233,6 +241,28 @@ def policy_options(settings: Settings, entailer: Entailer) -> dict[str, float]:
     Those that are not set are left out. A policy file fixes its own; then these serve the other policies.
     """
     return _options(settings, getattr(entailer, "bounds", None))
+
+
+def report_options(
+    settings: Settings, choices: Choices, on_stage: Callable[[str, bool], None] | None = None
+) -> Options:
+    """Return the options of one report. Raises ConfigError when one of the choices is out of range."""
+    given = {name: getattr(choices, name) for name in ("language", "timeout", "unrepaired")}
+    s = replace(settings, **{name: value for name, value in given.items() if value is not None})
+    return Options(
+        language=s.language,
+        timeout=s.timeout,
+        references=s.references,
+        correct=choices.correct,
+        unrepaired=s.unrepaired,  # type: ignore[arg-type]  # Settings has checked that it is one of the three
+        temperature=s.temperature,
+        top_p=s.top_p,
+        max_answer_tokens=s.max_answer_tokens,
+        max_reference_tokens=s.max_reference_tokens,
+        seed=s.seed,
+        retrieve_k=s.retrieve_k,
+        on_stage=on_stage,
+    )
 
 
 def _options(settings: Settings, bounds: Bounds | None) -> dict[str, float]:

@@ -24,8 +24,8 @@ class Settings:
     llm: str = f"local:{EMBEDDED_MODEL}"
     """Chat model: `local:NAME-OR-FILE.gguf`, `openai:MODEL`, `scripted:FILE`, or `none` (check without one)."""
     nli: str = "chat"
-    """Verifier: `chat` (the embedded chat model read by log-probabilities; `chat:LLM` for another), `onnx:DIR-OR-ID`,
-    `transformers:DIR-OR-ID`, `scripted:FILE`."""
+    """Verifier: `chat` (the embedded chat model read by log-probabilities; `chat:LLM` for another), `onnx:DIR-OR-ID`
+    (`onnx:DIR-OR-ID@int8` for a graph of 8-bit integers), `transformers:DIR-OR-ID`, `scripted:FILE`."""
     nli_calibration: str | None = None
     """A file that `corrigenda calibrate-nli --out` wrote: the constants for `chat`, over the built-in ones."""
     policy: str = "bounded"
@@ -87,6 +87,8 @@ class Settings:
     """A TOML file with your own wording, over the built-in one."""
     models_dir: str | None = None
     """Where model files are kept. Default: the user's cache folder."""
+    cache_dir: str | None = None
+    """Where `corrigenda batch` keeps what was recalled and scored. Default: in the user's cache folder."""
     hub_url: str = "https://huggingface.co"
     """Where models are downloaded from (`HF_ENDPOINT` is honoured too)."""
     hub_token: str | None = field(default=None, repr=False)

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -11,13 +11,28 @@ import pytest
 from tests.fake_openai import FakeOpenAI, Reply, chunk, events, json_reply
 
 from corrigenda import models
+from corrigenda.backends.adaptive import adaptive
+from corrigenda.backends.cached import recall_once
 from corrigenda.backends.chat_openai import OpenAIChat
 from corrigenda.backends.chat_scripted import ScriptedChat, pieces
 from corrigenda.errors import ModelError
 from corrigenda.ports import ChatModel, LabelScorer
 from corrigenda.types import ChatRequest, Completion, Delta, Message
 
-BACKENDS = ["scripted", "openai", "openai with usage", pytest.param("local", marks=pytest.mark.embedded)]
+BACKENDS = [
+    "scripted",
+    "scripted, recalled once",
+    "scripted, adaptive",
+    "openai",
+    "openai with usage",
+    "openai, adaptive, recalled once",
+    pytest.param("local", marks=pytest.mark.embedded),
+]
+WRAPPED: Mapping[str, Callable[[ChatModel], ChatModel]] = {
+    "": lambda model: model,
+    "recalled once": recall_once,
+    "adaptive": lambda model: adaptive(model, start=2),
+}
 REPLY = "Rome has seven hills: è così. 🧭"
 LABELS = ("A", "B", "no such token")
 SCHEMA = {
@@ -69,9 +84,10 @@ def local_model() -> Iterator[Any]:
 
 @pytest.fixture(params=BACKENDS)
 def chat(request: pytest.FixtureRequest) -> Backend:
-    if request.param == "scripted":
+    if request.param.startswith("scripted"):
         rule = {"reply": REPLY, "logprobs": {"A": -0.25, "B": -2.0}}
-        return Backend(model=ScriptedChat({"rules": [rule]}), name="scripted", reports_usage=False)
+        scripted = WRAPPED[request.param.partition(", ")[2]](ScriptedChat({"rules": [rule]}))
+        return Backend(model=scripted, name="scripted", reports_usage=False)
     if request.param == "local":
         model = request.getfixturevalue("local_model")
         return Backend(model=model, name=f"local:{models.DEFAULT}", reports_usage=True, shared=True)
@@ -79,6 +95,8 @@ def chat(request: pytest.FixtureRequest) -> Backend:
     server.default = replies
     name = "with-usage" if request.param == "openai with usage" else "m"
     model = OpenAIChat(name, base_url=server.base_url, max_retries=0)
+    if request.param.endswith("once"):
+        return Backend(model=recall_once(adaptive(model, start=2)), name="openai:m", reports_usage=False)
     return Backend(model=model, name=f"openai:{name}", reports_usage=name == "with-usage")
 
 

@@ -11,6 +11,8 @@ from typing import TypeVar
 import pytest
 from tests import tiny_nli
 
+from corrigenda.backends.batching import BatchingEntailer
+from corrigenda.backends.cached import CachingEntailer
 from corrigenda.backends.nli_chat import ChatEntailer
 from corrigenda.backends.nli_chat_scheme import UNFITTED, Calibration, Constants, Look, Scheme, SecondLook
 from corrigenda.backends.nli_numbers import NumberChecked
@@ -18,7 +20,6 @@ from corrigenda.backends.nli_onnx import OnnxEntailer
 from corrigenda.backends.nli_scripted import ScriptedEntailer
 from corrigenda.backends.nli_transformers import TransformersEntailer
 from corrigenda.ports import Entailer
-from corrigenda.server.batching import BatchingEntailer
 from corrigenda.types import ChatRequest, Entailment, Pair, PairFailure
 
 T = TypeVar("T")
@@ -78,6 +79,8 @@ BACKENDS: dict[str, Callable[[], Entailer]] = {
     "scripted": scripted,
     "numbers": lambda: NumberChecked(scripted()),
     "batching": lambda: BatchingEntailer(scripted(), max_pairs=2),
+    "cached": lambda: CachingEntailer(scripted()),
+    "cached, batching": lambda: CachingEntailer(BatchingEntailer(scripted(), max_pairs=2)),
     "chat": lambda: chat(concurrency=1),
     "chat, concurrent": lambda: chat(concurrency=4),
     "chat, two looks": lambda: chat(concurrency=1, twice=True),

@@ -27,6 +27,7 @@ from corrigenda.backends.scripts import (
     is_count,
     is_number,
     read_script,
+    remember,
 )
 from corrigenda.errors import BackendError, BadReply, ReasoningLeaked
 from corrigenda.replies import ThinkFilter, content_text, finished, shorten
@@ -85,7 +86,7 @@ DEFAULT_KEYS = frozenset({"finish_reason", "usage", "first_token_s", "tokens_per
 class ScriptedChat:
     """A ChatModel and LabelScorer that replies from rules.
 
-    `requests` holds every request in the order in which they came, for tests.
+    `requests` holds the latest requests (at least a thousand) in the order in which they came, for tests.
     """
 
     def __init__(self, rules: Source, log_path: str | Path | None = None) -> None:
@@ -139,7 +140,7 @@ class ScriptedChat:
 
     def _choose(self, request: ChatRequest, call: str, labels: Sequence[str] | None = None) -> Rule:
         """Record the request and return the first rule that fits. Raises BadReply when none does."""
-        self.requests.append(request)
+        remember(self.requests, request)
         text = "\n".join(message.content for message in request.messages)
         rule = next((r for r in self._script.serving() if _fits(r.settings, request.stage, text)), None)
         self._log.write(

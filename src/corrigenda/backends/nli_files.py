@@ -23,6 +23,7 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 _OFFSET_FAMILIES = ("roberta", "camembert", "xlm-roberta", "longformer", "data2vec-text", "mpnet", "ernie_m")
 """Their position tables begin after the padding id, so that many positions can't be used."""
 _HUB_TIMEOUT_S = 10.0
+_INT8 = "@int8"
 _DEFAULT_LENGTH = 512
 """For models that state no limit: those without a table of positions take any length, and 512 is what NLI models
 are trained on."""
@@ -34,6 +35,18 @@ def import_libraries(what: str, extra: str, *names: str) -> list[Any]:
         if importlib.util.find_spec(name) is None:
             raise MissingExtra(what, name, extra)
     return [importlib.import_module(name) for name in names]
+
+
+def int8_of(spec: str | Path) -> tuple[str | Path, bool]:
+    """Return the directory or hub id in `DIR-OR-ID` or `DIR-OR-ID@int8`, and whether 8-bit integers are asked for.
+
+    A directory whose own name ends so is meant as it is.
+    """
+    text = str(spec)
+    if not text.endswith(_INT8) or Path(text).expanduser().is_dir():
+        return spec, False
+    rest = text.removesuffix(_INT8)
+    return (Path(rest) if isinstance(spec, Path) else rest), True
 
 
 def locate(

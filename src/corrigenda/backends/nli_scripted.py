@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from corrigenda.backends.scripts import (
+    LATEST,
     SECONDS,
     TEXT,
     TIMES,
@@ -23,6 +24,7 @@ from corrigenda.backends.scripts import (
     is_count,
     is_number,
     read_script,
+    remember,
 )
 from corrigenda.errors import BadReply
 from corrigenda.replies import shorten
@@ -64,7 +66,7 @@ TOP_KEYS: Mapping[str, Check] = {
 class ScriptedEntailer:
     """An Entailer that scores from rules.
 
-    `calls` holds the pairs of every call, in the order in which they came, for tests.
+    `calls` holds the pairs of the latest calls (at least 50), in the order in which they came, for tests.
     """
 
     def __init__(self, rules: Source, log_path: str | Path | None = None) -> None:
@@ -97,7 +99,7 @@ class ScriptedEntailer:
         Raises BadReply for a pair that no rule fits (a gap in the script, not a failure to simulate), and the
         error of a rule whose `error` is an object. An `error` that is a text fails its pair alone.
         """
-        self.calls.append(list(pairs))
+        remember(self.calls, list(pairs), LATEST // 20)  # each holds many pairs
         chosen = [self._choose(pair) for pair in pairs]
         self._log.write(
             call="entail",

@@ -13,8 +13,12 @@ below `openai` is one package in some of its versions and another one in others,
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -90,8 +94,23 @@ def translate(exc: Exception, server: Server, timeout_s: float) -> BackendError:
     if isinstance(status, int) and 300 <= status < 400:
         return _of_redirect(status, exc, server)
     if isinstance(status, int):
-        return for_status(status, _body(exc, server), server)
+        error = for_status(status, _body(exc, server), server)
+        error.retry_after_s = _retry_after(getattr(getattr(exc, "response", None), "headers", {}))
+        return error
     return BackendError(f"{server.place}: {server.excerpt(str(exc)) or type(exc).__name__}")
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return how many seconds a server wants to be left alone; None where it does not say, or not in a known form."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        with suppress(TypeError, ValueError):
+            seconds = float(headers.get(name, "")) * unit
+            if math.isfinite(seconds) and seconds >= 0:
+                return seconds
+    with suppress(TypeError, ValueError, OverflowError):
+        until = parsedate_to_datetime(headers.get("retry-after", ""))
+        return max(0.0, until.timestamp() - time.time())
+    return None
 
 
 def _of_connection(exc: BaseException, server: Server) -> BackendError:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from corrigenda.errors import (
     BackendError,
@@ -28,12 +28,19 @@ from corrigenda.errors import (
 Check = tuple[Callable[[Any], bool], str]
 """Whether a value is allowed, and what would be, for a person."""
 
+T = TypeVar("T")
 Source = str | Path | Mapping[str, Any]
 """A rule file's path, or its content as Python objects."""
 
 
 def error_for_status(status: int | None, message: str) -> BackendError:
     """Return the exception of our tree for an HTTP status; None stands for no connection at all."""
+    error = _error(status, message)
+    error.status = status
+    return error
+
+
+def _error(status: int | None, message: str) -> BackendError:
     if status is None:
         return Unreachable(message)
     if status in (401, 403):
@@ -164,6 +171,19 @@ def _loads(name: str, text: str) -> Any:
 
 def _refuse_constant(value: str) -> NoReturn:
     raise ValueError(f"{value} is not JSON")
+
+
+LATEST = 1_000
+
+
+def remember(calls: list[T], call: T, latest: int = LATEST) -> None:
+    """Add a call to those that are remembered; when there are twice `latest`, the older half goes.
+
+    That is enough for any test, and a batch of millions of rows may use a scripted backend, too.
+    """
+    calls.append(call)
+    if len(calls) >= 2 * latest:
+        del calls[:latest]
 
 
 class RequestLog:

@@ -13,6 +13,7 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
+from corrigenda.backends.nli_files import int8_of
 from corrigenda.backends.retrieve_index import MANIFEST as INDEX_MANIFEST
 from corrigenda.errors import InputError
 from corrigenda.evals.datasets.files import read as read_file
@@ -65,6 +66,7 @@ def of_model(spec: str) -> str:
     Of a folder all files count but hidden ones and notes (`.md`), with those of its folder `onnx`. Raises InputError
     when one cannot be read.
     """
+    spec = str(int8_of(spec)[0])
     path = Path(spec).expanduser()
     if path.is_file():
         return of_file(path)

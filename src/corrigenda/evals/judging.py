@@ -17,9 +17,10 @@ from dataclasses import replace
 from corrigenda.evals.failures import GOLD
 from corrigenda.evals.items import Item
 from corrigenda.evals.judge import Judge, broken
-from corrigenda.evals.memo import Shelf, key_of
+from corrigenda.evals.memo import key_of
 from corrigenda.evals.records import Judgement
 from corrigenda.methods.protocol import Outcome
+from corrigenda.shelf import Shelf
 from corrigenda.types import Verdict
 
 MAX_KEPT = 10_000

@@ -14,24 +14,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from corrigenda.errors import BackendError, BadReply
 from corrigenda.evals.clock import Clock
-from corrigenda.evals.memo import Kept, Memo, Shelf, key_of
+from corrigenda.evals.memo import Memo, key_of
 from corrigenda.evals.records import Call, PairCalls
 from corrigenda.ports import ChatModel, Entailer, LabelScorer
+from corrigenda.shelf import Claims, Kept, Shelf, repeatable
 from corrigenda.types import ChatRequest, Completion, Delta, Entailment, Evidence, Pair, PairFailure, TokenUsage
 
 T = TypeVar("T")
-
-
-def repeatable(request: ChatRequest) -> bool:
-    """Return whether the same request is taken to give the same reply: it has a seed, or asks for temperature 0."""
-    return request.seed is not None or request.temperature == 0
 
 
 @dataclass(kw_only=True)
@@ -280,7 +276,7 @@ class MeteredEntailer:
         """
         shelf = Shelf[Entailment](len(pairs) + 1) if self._memo is None else self._memo.pairs
         keys = {pair: key_of(self.name, pair) for pair in pairs}
-        batch = _Batch(shelf, keys)
+        batch = Claims(shelf, keys)
         failure: BackendError | None = None
         try:
             while batch.claimed or batch.waiting:
@@ -298,9 +294,9 @@ class MeteredEntailer:
             await self._meter.clock.spend(sum(batch.reused))
         if failure is not None and all(isinstance(result, PairFailure) for result in batch.found.values()):
             raise failure
-        return [batch.found[pair] for pair in pairs]
+        return batch.results(pairs)
 
-    async def _score(self, batch: _Batch) -> None:
+    async def _score(self, batch: Claims) -> None:
         """Score what the batch has claimed."""
         pairs = list(batch.claimed)
         if not pairs:
@@ -316,46 +312,3 @@ class MeteredEntailer:
             raise BadReply(f"the verifier {self.name!r} gave {len(results)} results for {len(pairs)} pairs")
         for pair, result in zip(pairs, results, strict=True):
             batch.settle(pair, result, seconds / len(pairs))
-
-
-class _Batch:
-    """The pairs of one call: those that it makes itself, those that others have made or are making."""
-
-    def __init__(self, shelf: Shelf[Entailment], keys: Mapping[Pair, bytes]) -> None:
-        self._shelf = shelf
-        self._keys = keys
-        self.claimed = {pair: None for pair, key in keys.items() if shelf.claim(key)}
-        self.waiting = [pair for pair in keys if pair not in self.claimed]
-        self.found: dict[Pair, Entailment | PairFailure] = {}
-        self.reused: list[float] = []
-        """The seconds that each of the reused pairs took."""
-
-    def settle(self, pair: Pair, result: Entailment | PairFailure, seconds: float) -> None:
-        """Take the result of a claimed pair. Failures are not kept."""
-        self.found[pair] = result
-        if isinstance(result, Entailment):
-            self._shelf.put(self._keys[pair], result, seconds)
-        else:
-            self._shelf.give_up(self._keys[pair])
-        del self.claimed[pair]
-
-    def fail(self, reason: str) -> None:
-        """Fail all that is claimed."""
-        for pair in list(self.claimed):
-            self.settle(pair, PairFailure(reason=reason), 0.0)
-
-    async def take(self) -> None:
-        """Wait for what others have; claim what they failed on."""
-        asked, self.waiting = self.waiting, []
-        for pair in asked:
-            kept = await self._shelf.take(self._keys[pair])
-            if kept is None:
-                self.claimed[pair] = None
-            else:
-                self.found[pair] = kept.value
-                self.reused.append(kept.seconds)
-
-    def close(self) -> None:
-        """Give back what is claimed still."""
-        for pair in self.claimed:
-            self._shelf.give_up(self._keys[pair])

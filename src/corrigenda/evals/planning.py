@@ -31,7 +31,7 @@ FOLDER = "corrigenda-eval"
 
 _ELSEWHERE = ("seed", "judge", "llm", "nli")
 """Settings that the manifest has under names of their own."""
-_IMMATERIAL = ("models_dir", "hub_url", "request_timeout", "retries", "script_log")
+_IMMATERIAL = ("models_dir", "cache_dir", "hub_url", "request_timeout", "retries", "script_log")
 """Settings that do not change what a run measures."""
 
 

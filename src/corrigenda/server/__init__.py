@@ -9,7 +9,7 @@
 | `wire`, `conversation` | OpenAI's schema, and what is done for a conversation |
 | `chat`, `passing`, `stream` | /v1/chat/completions, whole or streamed, verified or passed through |
 | `verify`, `health` | /v1/verify and /v1/decide; /v1/models, /healthz, /readyz |
-| `engine`, `batching`, `service` | the models behind it |
+| `engine`, `service` | the models behind it |
 | `metrics`, `logs` | what is counted and written |
 | `describe`, `page` | /docs and /openapi.json; the page for people at / |
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from corrigenda.api import Corrigenda
+from corrigenda.backends.batching import BatchingEntailer
 from corrigenda.backends.chat_openai import OpenAIChat
 from corrigenda.errors import BackendError, CorrigendaError, Unauthorized
 from corrigenda.guards import told
@@ -18,7 +19,6 @@ from corrigenda.pipeline import check
 from corrigenda.ports import ChatModel, Entailer
 from corrigenda.releasing import DecisionMode, Release, ask_releasing
 from corrigenda.run import Options, Tools
-from corrigenda.server.batching import BatchingEntailer
 from corrigenda.server.options import ServerOptions
 from corrigenda.server.problems import ApiError
 from corrigenda.settings import Choices

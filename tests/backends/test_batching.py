@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.upstream import settle
 
+from corrigenda.backends.batching import BatchingEntailer
 from corrigenda.backends.nli_chat import ChatEntailer
 from corrigenda.backends.nli_numbers import NumberChecked
 from corrigenda.backends.nli_scripted import ScriptedEntailer
 from corrigenda.errors import BackendError
-from corrigenda.server.batching import BatchingEntailer
 from corrigenda.types import Entailment, Pair, PairFailure
-from tests.upstream import settle
 
 
 class Verifier:

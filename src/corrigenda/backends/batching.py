@@ -97,7 +97,7 @@ class BatchingEntailer:
 
     async def aclose(self) -> None:
         """Stop the call that runs, refuse what waits, and close the inner verifier. May be called twice."""
-        if self._worker is not None:
+        if self._worker is not None and not self._worker.done():
             self._worker.cancel()
             await asyncio.wait({self._worker})
         await self._inner.aclose()

@@ -1,0 +1,118 @@
+"""What one row's calls of chat models cost, counted where they are really made, behind every cache.
+
+A `Ledger` is opened for a row, in the row's own task; the calls that this task and those that it starts make to a
+counted chat model are noted in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from contextvars import ContextVar
+
+from corrigenda.batch.rows import Spent
+from corrigenda.ports import ChatModel, LabelScorer
+from corrigenda.types import ChatRequest, Completion, Delta, TokenUsage
+
+
+class Ledger:
+    """The calls of one row, by stage."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.spent: dict[str, Spent] = {}
+
+    def note(self, stage: str, usage: TokenUsage) -> None:
+        """Count one call."""
+        known = usage.prompt_tokens is not None and usage.completion_tokens is not None
+        spent = Spent(
+            calls=1,
+            prompt_tokens=usage.prompt_tokens or 0,
+            completion_tokens=usage.completion_tokens or 0,
+            unreported=int(not known),
+        )
+        self.spent[stage] = self.spent.get(stage, Spent()) + spent
+
+
+_ROW: ContextVar[Ledger | None] = ContextVar("corrigenda_batch_row", default=None)
+
+
+@contextmanager
+def ledger() -> Iterator[Ledger]:
+    """Count the calls that are made while one row is worked on, in this task and those that it starts."""
+    opened = Ledger()
+    token = _ROW.set(opened)
+    try:
+        yield opened
+    finally:
+        _ROW.reset(token)
+
+
+def _note(stage: str, usage: TokenUsage) -> None:
+    row = _ROW.get()
+    if row is not None:
+        row.note(stage, usage)
+
+
+class CountedChat:
+    """A chat model whose calls are counted in the row's ledger; failed and abandoned ones too, tokens unknown."""
+
+    def __init__(self, inner: ChatModel) -> None:
+        """Wrap `inner`, which is not changed."""
+        self._inner = inner
+
+    @property
+    def name(self) -> str:
+        """The wrapped model's name."""
+        return self._inner.name
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Call the wrapped model and count the call."""
+        usage = TokenUsage()
+        try:
+            completion = await self._inner.complete(request)
+            usage = completion.usage
+            return completion
+        finally:
+            _note(request.stage, usage)
+
+    async def stream(self, request: ChatRequest) -> AsyncIterator[Delta]:
+        """Stream from the wrapped model and count the call."""
+        usage = TokenUsage()
+        try:
+            async with aclosing(self._inner.stream(request)) as deltas:  # type: ignore[type-var]
+                async for delta in deltas:
+                    if delta.completion is not None:
+                        usage = delta.completion.usage
+                    yield delta
+        finally:
+            _note(request.stage, usage)
+
+    async def aclose(self) -> None:
+        """Close the wrapped model."""
+        await self._inner.aclose()
+
+
+class CountedScorer(CountedChat):
+    """The same for a chat model that can also score labels; each scoring is a call whose tokens are not known."""
+
+    def __init__(self, inner: ChatModel, scorer: LabelScorer) -> None:
+        """Wrap `inner`, which `scorer` is too."""
+        super().__init__(inner)
+        self._scorer = scorer
+
+    async def label_logprobs(self, request: ChatRequest, labels: Sequence[str]) -> tuple[float, ...]:
+        """Score with the wrapped model and count the call."""
+        try:
+            return await self._scorer.label_logprobs(request, labels)
+        finally:
+            _note(request.stage, TokenUsage())
+
+    def count_tokens(self, text: str) -> int:
+        """Count with the wrapped model."""
+        return self._scorer.count_tokens(text)
+
+
+def counted(inner: ChatModel) -> CountedChat:
+    """Return `inner` counted, as a LabelScorer where it is one."""
+    return CountedScorer(inner, inner) if isinstance(inner, LabelScorer) else CountedChat(inner)
