@@ -62,5 +62,5 @@ $(VENV)/.embedded: $(VENV)/bin/python pyproject.toml
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --requirement requirements-dev.txt
-	$(BIN)/python -m pip install --quiet --editable ".[embedded,onnx,transformers,dola,eval,retrieval,server,batch,integrations]" --group dev
+	$(BIN)/python -m pip install --quiet --editable ".[embedded,onnx,transformers,dola,eval,retrieval,server,batch,ray,integrations]" --group dev
 	touch $@ $(VENV)/.embedded

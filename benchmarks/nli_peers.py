@@ -199,6 +199,7 @@ def _table(shape: str, found: Mapping[str, Any]) -> str:
             f"{len(wall['onnx'])} rounds. The model's weights are random; its probabilities go from "
             f"{', '.join(f'{a:.2f} to {b:.2f}' for a, b in zip(low, high, strict=True))}.",
             table(head, rows),
+            _told(found["versions"]),
             goal(
                 min(least.values()) >= GOAL,
                 f"`onnx:` scores {GOAL:g} times as many pairs a second as selfcheckgpt and uqlm do "
@@ -206,6 +207,19 @@ def _table(shape: str, found: Mapping[str, Any]) -> str:
             ),
             goal(apart_at_most <= ALIKE, f"equal scores in full precision, within {ALIKE:g} ({apart_at_most:.1e})"),
         ]
+    )
+
+
+def _told(found: Mapping[str, Mapping[str, str]]) -> str:
+    """Return what ran: the versions that the processes themselves gave, each package once for peers and for us."""
+    sides = {"Peers": PEERS, "Ours": OURS}
+    lines = []
+    for side, ways in sides.items():
+        seen = {f"{name} {version}": None for way in ways for name, version in found.get(way, {}).items()}
+        lines.append(f"{side}: {', '.join(seen)}.")
+    return (
+        f"{' '.join(lines)} Each with the threads that it takes by itself. The weights are random, and the "
+        "logits spread on purpose: a trained model's int8 weights differ from its full precision by another amount than these do."
     )
 
 

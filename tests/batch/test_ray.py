@@ -72,17 +72,23 @@ def ran(made: Job, rows: Iterator[Row], hook: Hook = lambda _, __: None, options
 
 
 def processes(name: str) -> list[int]:
-    """Return the processes of that name that this process's Ray has: children of its raylet, which is our child."""
+    """Return the processes of that name that this process's Ray has, the newest first.
+
+    They are children of its raylet, which is our child. Older ones may be those of the test before, on their way out.
+    """
     parents: dict[int, int] = {}
     names: dict[int, str] = {}
+    begun: dict[int, int] = {}
     for path in Path("/proc").iterdir():
         if path.name.isdigit():
             try:
-                parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+                stat = (path / "stat").read_text().rpartition(")")[2].split()
                 names[int(path.name)] = (path / "cmdline").read_bytes().decode("utf-8", "replace")
             except OSError:  # it has just ended
                 continue
-    return [pid for pid, parent in parents.items() if name in names.get(pid, "") and parents.get(parent) == os.getpid()]
+            parents[int(path.name)], begun[int(path.name)] = int(stat[1]), int(stat[19])
+    found = [pid for pid in parents if name in names[pid] and parents.get(parents[pid]) == os.getpid()]
+    return sorted(found, key=begun.__getitem__, reverse=True)
 
 
 def killing(name: str, after: int) -> Hook:

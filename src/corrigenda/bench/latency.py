@@ -5,7 +5,8 @@ a second) and a scripted verifier that takes no time, so that what is measured i
 order of its calls; nothing is computed by a model and the output says so. `embedded`: the embedded chat model and
 verifier on this machine.
 
-`base` is the same generate request alone. Both run in turns, and the ratio is that of their medians.
+`base` is the same generate request alone. Both run in turns, and the ratio is that of their medians; `of runs` are the
+least and the largest of single runs.
 """
 
 from __future__ import annotations
@@ -83,6 +84,8 @@ class Row:
     """Busy seconds per stage, median over the runs."""
     path: str
     """The critical path of the median run."""
+    between: tuple[float, float]
+    """The least and the largest ratio of a run of `ask` to the run of `base` before it."""
 
     @property
     def ratio(self) -> float:
@@ -181,6 +184,7 @@ async def measure(
             busy = sum(t.end_s - t.start_s for t in report.timings if t.stage == name)
             stages.setdefault(name, []).append(busy)
     usage = middle.usage["generate"].completion_tokens
+    ratios = [a / b for a, b in zip(asked, base, strict=True)]
     return Row(
         profile=profile,
         decomposer=settings.decomposer,
@@ -189,6 +193,7 @@ async def measure(
         ask_s=statistics.median(asked),
         stages={name: statistics.median(values) for name, values in stages.items()},
         path=_path_text(middle),
+        between=(min(ratios), max(ratios)),
     )
 
 
@@ -237,11 +242,14 @@ async def embedded(runs: int) -> list[Row]:
 
 def table(rows: Sequence[Row]) -> str:
     """Return the rows as text."""
-    lines = [f"{'profile':<10} {'decomposer':<14} {'tokens':>6} {'base s':>8} {'ask s':>8} {'ratio':>6}  critical path"]
+    lines = [
+        f"{'profile':<10} {'decomposer':<14} {'tokens':>6} {'base s':>8} {'ask s':>8} {'ratio':>6} {'of runs':>12}  "
+        "critical path"
+    ]
     for row in rows:
         lines.append(
             f"{row.profile:<10} {row.decomposer:<14} {row.tokens:>6} {row.base_s:>8.3f} {row.ask_s:>8.3f} "
-            f"{row.ratio:>6.2f}  {row.path}"
+            f"{row.ratio:>6.2f} {f'{row.between[0]:.2f} to {row.between[1]:.2f}':>12}  {row.path}"
         )
         busy = ", ".join(f"{name} {seconds:.3f}" for name, seconds in row.stages.items())
         lines.append(f"{'':<10} busy seconds per stage: {busy}")

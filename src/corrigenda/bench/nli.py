@@ -57,6 +57,8 @@ class Row:
     """Median over the rounds of slow / fast, in wall time."""
     cpu_ratio: float
     """The same in processor time of this process."""
+    between: tuple[float, float]
+    """The least and the largest ratio of a round, in wall time."""
     difference: float
     """Largest difference of any probability between the two ways."""
     note: str = ""
@@ -66,7 +68,8 @@ class Row:
         """The row for a person."""
         return (
             f"{self.name:<28} {self.pairs:>4} pairs  {self.slow} {self.pairs / self.slow_s:8.2f}/s  "
-            f"-> {self.pairs / self.fast_s:8.2f}/s  ratio {self.ratio:.2f} (processor time {self.cpu_ratio:.2f})  "
+            f"-> {self.pairs / self.fast_s:8.2f}/s  ratio {self.ratio:.2f} "
+            f"({self.between[0]:.2f} to {self.between[1]:.2f}; processor time {self.cpu_ratio:.2f})  "
             f"largest difference {self.difference:.1e}{'  ' if self.note else ''}{self.note}"
         )
 
@@ -109,6 +112,7 @@ async def compare(name: str, pairs: Sequence[Pair], slow: tuple[str, Way], fast:
         fast_s=statistics.median(seconds for seconds, _ in times["fast"]),
         ratio=statistics.median(ratio for ratio, _ in ratios),
         cpu_ratio=statistics.median(ratio for _, ratio in ratios),
+        between=(min(ratio for ratio, _ in ratios), max(ratio for ratio, _ in ratios)),
         difference=_difference(results["slow"], results["fast"]),
         note=note,
     )
