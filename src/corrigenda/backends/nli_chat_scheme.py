@@ -348,7 +348,8 @@ def _constants(model: str, data: Mapping[str, Any]) -> Constants:
             "'differ' and 'looks' are read now; fit them anew with corrigenda calibrate-nli"
         )
     looks = tuple(Look(**{name: float(value) for name, value in look.items()}) for look in data["looks"])
-    constants = Constants(**{**{name: float(value) for name, value in data.items() if name != "looks"}, "looks": looks})
+    common = {name: float(value) for name, value in data.items() if name != "looks"}
+    constants = Constants(looks=looks, **common)
     if not all(map(math.isfinite, (*constants[:3], *(value for look in looks for value in look)))):
         raise ValueError(f"{model!r}: the constants must be finite, got {constants!r}")
     return constants
