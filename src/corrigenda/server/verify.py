@@ -97,6 +97,13 @@ async def _check(service: Service, served: Served, item: Item, choices: Choices,
 async def decide(service: Service, exchange: Exchange, served: Served) -> None:
     """Decide a report anew from its scores. Raises ApiError."""
     body = understood(DecideBody, await exchange.json())
+    # A report of many claims takes seconds; they are not spent on the loop that all requests share.
+    decided, reply = await asyncio.to_thread(_decided, service, body)
+    served.reports.append(decided)
+    await exchange.reply(200, reply)
+
+
+def _decided(service: Service, body: DecideBody) -> tuple[Report, dict[str, Any]]:
     try:
         report = from_dict(body.report)
     except InputError as exc:
@@ -112,5 +119,4 @@ async def decide(service: Service, exchange: Exchange, served: Served) -> None:
     except Exception as exc:
         # The report is the client's: whatever in it cannot be decided or written is its fault.
         raise wrong("the report holds values that cannot be decided on", "report") from exc
-    served.reports.append(decided)
-    await exchange.reply(200, reply)
+    return decided, reply
