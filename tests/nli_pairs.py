@@ -27,17 +27,18 @@ SECOND_DATA: dict[str, Any] = {
     "answers": {"entailment": ["Yes"], "neutral": ["Maybe"], "contradiction": ["No"]},
     "examples": [],
 }
-LOOK = {"agree": 1, "differ": 1, "known": 1, "strength": 0}
+LOOK = {"direction": 1, "known": 1, "strength": 0}
+CONSTANTS = {"bias": 0, "agree": 1, "differ": 1, "looks": [LOOK]}
 MODEL_DATA: dict[str, Any] = {
     "model": "local:tiny",
     "sha256": "ab" * 32,
     "scheme": "s",
-    "constants": {"bias": 0, "looks": [LOOK]},
+    "constants": CONSTANTS,
     "fitted_on": None,
     "measured": [],
 }
 TWICE_DATA: dict[str, Any] = MODEL_DATA | {
-    "second": {"scheme": "t", "constants": {"bias": 0, "looks": [LOOK, LOOK]}, "below": 0.8}
+    "second": {"scheme": "t", "constants": CONSTANTS | {"looks": [LOOK, LOOK]}, "below": 0.8}
 }
 SCHEMES_DATA = {"s": SCHEME_DATA, "t": SECOND_DATA}
 PLAIN, TWICE = parse_calibrations({"schemes": SCHEMES_DATA, "models": [MODEL_DATA, TWICE_DATA]})

@@ -74,7 +74,10 @@ class Hasty(Biased):
 
 
 def claim_of(request: ChatRequest) -> str:
-    return request.messages[-1].content.rpartition("Statement: ")[2].partition("\n")[0].strip('"')
+    """Return the claim that the last turn asks about, in either of the two shipped wordings."""
+    turn = request.messages[-1].content
+    before = "<fact>\n" if "<fact>" in turn else "Statement: "
+    return turn.rpartition(before)[2].partition("\n")[0]
 
 
 def data(path: Path, count: int = 30) -> Path:
@@ -97,7 +100,9 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     model, progress = Biased(), io.StringIO()
     again = asyncio.run(collect(model, default_schemes()[0], rows, raw, progress))
     assert (broken.calls, model.calls) == (4, 2)
-    assert progress.getvalue() == "one-word: scored 1 of 2 pairs\rone-word: scored 2 of 2 pairs\n"
+    assert (
+        progress.getvalue() == "supported-or-unknown: scored 1 of 2 pairs\rsupported-or-unknown: scored 2 of 2 pairs\n"
+    )
     fresh = asyncio.run(collect(Biased(), default_schemes()[0], rows, tmp_path / "fresh.jsonl"))
     assert again.sums == fresh.sums
     assert asyncio.run(collect(Biased(breaks_after=0), default_schemes()[0], rows, raw)).sums == fresh.sums
@@ -161,7 +166,7 @@ def test_with_one_look_there_is_no_second_one(tmp_path: Path) -> None:
     assert (model.calls, found.calibration.second) == (90, None)
     assert found.fitted.once == found.fitted.after
     assert (found.fitted.after.binary, found.fitted.asked_twice, len(found.fitted.seconds_per_look)) == (0.75, 0.0, 1)
-    assert list(found.as_file()["schemes"]) == ["one-word"]
+    assert list(found.as_file()["schemes"]) == [FIRST.name]
 
 
 def test_a_models_own_wordings_and_limit_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,16 +249,16 @@ def test_the_command_prints_a_table_and_writes_the_file(
     assert printed.out.startswith(
         f"model     {found.model}\n"
         "fitted on train (30 pairs, 10 of them neutral)\n"
-        f"one look  bias {found.constants.bias:g}; agree {found.constants.looks[0].agree:g}, differ 0, known "
+        f"one look  bias {found.constants.bias:g}, agree {found.constants.agree:g}, differ 0; direction 1, known "
     )
-    assert f"\ntwo looks bias {found.second.constants.bias:g}; agree " in printed.out
+    assert f"\ntwo looks bias {found.second.constants.bias:g}, agree " in printed.out
     assert "\n          where the first one gives no class 0.75\nbounds    floor 0.5" in printed.out
     assert (
         "\ntrain, cross-validated: 0 pairs without a score\n  asked about twice: 100.0% of the pairs; " in printed.out
     )
     assert "\n                                        before    once   after\n" in printed.out
     assert "\n  binary accuracy (20 pairs)             0.500   0.500   0.500\n" in printed.out
-    assert printed.err.endswith("true-false-unknown: scored 30 of 30 pairs\n")
+    assert printed.err.endswith("one-word: scored 30 of 30 pairs\n")
     assert (tmp_path / "calibrate-nli.raw.jsonl").is_file()
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,9 @@ from corrigenda import ChatRequest, Choices, Corrigenda, Message, Reference, Rep
 from corrigenda.backends.chat_scripted import ScriptedChat
 from corrigenda.backends.nli_scripted import ScriptedEntailer
 from corrigenda.errors import ConfigError
+from corrigenda.pipeline import ask
 from corrigenda.policies import Bounded, Conformal, Fixed, Paper, Policy
-from corrigenda.policy_files import PolicyFile, Warned, with_k
+from corrigenda.policy_files import PolicyFile, Warned, with_k, with_threshold
 from corrigenda.prompts import load
 from tests.scripted import ANSWER, ASKED, C, S, U, make, verdicts
 
@@ -41,6 +44,9 @@ def test_without_choices_the_settings_hold() -> None:
         (Choices(policy="fixed"), {"policy": "fixed", "threshold": 0.3}, "fixed", 0.7, 0.3),
         (Choices(policy="conformal"), {"policy": "fixed", "threshold": 0.3}, "conformal", 0.7, 0.9),
         (Choices(policy=Fixed(threshold=0.4)), {}, "fixed", 0.7, 0.4),
+        (Choices(policy="fixed", threshold=0.4), {}, "fixed", 0.7, 0.4),
+        (Choices(threshold=0.4, k=0.1), {"policy": "fixed", "threshold": 0.3}, "fixed", 0.1, 0.4),
+        (Choices(policy="conformal", threshold=0.4), {"policy": "fixed", "threshold": 0.3}, "conformal", 0.7, 0.4),
     ],
 )
 def test_the_policy_and_k_of_one_call(
@@ -77,6 +83,11 @@ def test_the_language_of_one_call() -> None:
     [
         (Choices(policy="./mine.json"), r"unknown policy '\./mine\.json'; there are bounded, conformal, fixed, paper"),
         (Choices(k=float("nan")), "k must be a finite number of at least 0, got nan"),
+        (Choices(policy="fixed", threshold=1.5), "threshold must be a number from 0 to 1, got 1.5"),
+        (
+            Choices(threshold=0.5),
+            "threshold is used by the policies fixed and conformal, not by 'bounded'; leave it out",
+        ),
         (Choices(language="english"), "language must be auto or an ISO 639-1 code such as en or it, got 'english'"),
         (Choices(timeout=0), "timeout must be from 0.001 to 86400, got 0"),
         (Choices(unrepaired="burn"), "unknown unrepaired 'burn'; there are hedge, keep, remove"),
@@ -125,6 +136,27 @@ def test_a_conversation_and_a_context_through_the_object() -> None:
     assert [r.stage for r in chat.requests].count("recall") == 1
 
 
+# What a report is made with -----------------------------------------------------------------------------------------
+
+
+def test_what_a_report_is_made_with_can_be_had_and_exchanged() -> None:
+    async def go() -> list[Any]:
+        async with make(ASKED, policy="fixed") as c:
+            told: list[str] = []
+            tools, options = await c.prepare(Choices(threshold=0.3), on_stage=lambda stage, _: told.append(stage))
+            same = await ask("How many hills has Rome?", tools, options)
+            other = await ask("How many hills has Rome?", replace(tools, policy=Paper(k=2.0)), options)
+            plain, _ = await c.prepare(chat=False)
+            return [verdicts(same), same.decision and same.decision.tau, verdicts(other), told[0], plain.policy]
+
+    assert asyncio.run(go()) == [[C, S], 0.3, [U, U], "generate", Fixed()]
+
+
+def test_what_cannot_be_prepared_is_told() -> None:
+    with pytest.raises(ConfigError, match="unknown policy 'none'; there are bounded, conformal, fixed, paper"):
+        asyncio.run(make(None).prepare(Choices(policy="none")))
+
+
 # Another k ----------------------------------------------------------------------------------------------------------
 
 FITTED = Bounded(k=0.5, floor=0.4, ceiling=0.8, provisional=False)
@@ -143,6 +175,29 @@ FITTED = Bounded(k=0.5, floor=0.4, ceiling=0.8, provisional=False)
 )
 def test_another_k(policy: Policy, k: float, found: Policy) -> None:
     assert with_k(policy, k) == found
+
+
+CALIBRATED = Conformal(threshold=0.8, provisional=False)
+
+
+@pytest.mark.parametrize(
+    ("policy", "threshold", "found"),
+    [
+        (Fixed(k=0.1), 0.3, Fixed(threshold=0.3, k=0.1)),
+        (CALIBRATED, 0.8, CALIBRATED),
+        (CALIBRATED, 0.7, Conformal(threshold=0.7, provisional=True)),
+        (Conformal(threshold=math.inf, provisional=False), 1.0, Conformal(threshold=1.0, provisional=True)),
+        (Warned(policy=Fixed(), warnings=("mind",)), 0.3, Warned(policy=Fixed(threshold=0.3), warnings=("mind",))),
+    ],
+)
+def test_another_threshold(policy: Policy, threshold: float, found: Policy) -> None:
+    assert with_threshold(policy, threshold) == found
+
+
+@pytest.mark.parametrize("policy", [Paper(), FITTED, Warned(policy=Paper(), warnings=("mind",))])
+def test_a_policy_without_a_threshold_takes_none(policy: Policy) -> None:
+    with pytest.raises(ConfigError, match=f"fixed and conformal, not by '{policy.name}'; leave it out or choose one"):
+        with_threshold(policy, 0.5)
 
 
 def test_a_policy_file_is_kept_for_its_own_name_and_left_for_another(tmp_path: Path) -> None:

@@ -205,7 +205,9 @@ def test_the_object_decides_without_any_model() -> None:
     with Corrigenda(llm=chat, settings=Settings(llm="none", nli="onnx:/nowhere")) as c:
         assert verdicts(c.decide(stored)) == verdicts(stored)
         other = c.decide(stored, policy="paper", k=2)
+        strict = c.decide(stored, policy="fixed", threshold=0.99)
     assert (verdicts(other), other.decision and (other.decision.policy, other.decision.k)) == ([U, U], ("paper", 2))
+    assert (verdicts(strict), strict.decision and strict.decision.threshold) == ([U, U], 0.99)
     assert chat.requests == []
 
 
@@ -233,6 +235,7 @@ def test_bounds_are_those_of_the_report_or_of_the_verifier() -> None:
     ("change", "message"),
     [
         ({"policy": "mine.json"}, r"unknown policy 'mine\.json'; there are bounded, conformal, fixed, paper"),
+        ({"threshold": 0.5}, "threshold is used by the policies fixed and conformal, not by 'bounded'"),
         ({"k": -1}, "k must be a finite number of at least 0, got -1"),
         ({"policy": NotFinite(), "k": 1}, "k cannot be chosen for the policy 'odd'"),
     ],

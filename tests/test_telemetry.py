@@ -13,46 +13,12 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from corrigenda import ConfigError, MissingExtra, Report, Retrieval, Status, Timing, Verdict, __version__
 from corrigenda.telemetry import Telemetry
 from tests.collector import Collector, collecting
+from tests.recorded import PARENT, REPORT_SPAN, TRACE, TRACEPARENT, Recorded
 from tests.scripted import ANSWER, ASKED, check, make
-
-
-class Recorded:
-    """A Telemetry over exporters in memory, and what they got."""
-
-    def __init__(self, *, content: bool = False) -> None:
-        self._spans, self._logs = InMemorySpanExporter(), InMemoryLogRecordExporter()  # type: ignore[no-untyped-call]
-        self.traces, logs = TracerProvider(), LoggerProvider()
-        self.traces.add_span_processor(SimpleSpanProcessor(self._spans))
-        logs.add_log_record_processor(SimpleLogRecordProcessor(self._logs))
-        self.telemetry = Telemetry(tracer_provider=self.traces, logger_provider=logs, content=content)
-
-    @property
-    def spans(self) -> list[ReadableSpan]:
-        return sorted(self._spans.get_finished_spans(), key=lambda s: (s.start_time or 0, -(s.end_time or 0)))
-
-    def named(self, name: str) -> ReadableSpan:
-        [found] = [s for s in self.spans if s.name == name]
-        return found
-
-    @property
-    def events(self) -> list[Any]:
-        return [data.log_record for data in self._logs.get_finished_logs()]
-
-    def everything(self) -> str:
-        """Return all that was recorded, as text to search in."""
-        return " ".join([*(s.to_json() for s in self.spans), *(repr(e) for e in self.events)])
-
-
-REPORT_SPAN = "invoke_workflow corrigenda"
 
 
 def asked(recorded: Recorded) -> Report:
@@ -240,18 +206,24 @@ def test_the_reports_span_is_current_inside_the_block_and_below_the_callers() ->
 
 def test_the_trace_of_a_request_goes_on() -> None:
     recorded = Recorded()
-    headers = {"Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "Other": "x"}
+    headers = {"Traceparent": TRACEPARENT, "Other": "x"}
     recorded.telemetry.record("check", check(ANSWER), headers=headers)
     with recorded.telemetry.recording("ask", headers={"traceparent": "nonsense"}):
         pass
-    first, second = [s for s in recorded.spans if s.name == REPORT_SPAN]
+    first, second = recorded.reports
     assert first.parent is not None
-    assert (f"{first.parent.trace_id:x}", f"{first.parent.span_id:x}") == (
-        "af7651916cd43dd8448eb211c80319c",
-        "b7ad6b7169203331",
-    )
+    assert (f"{first.parent.trace_id:032x}", f"{first.parent.span_id:016x}") == (TRACE, PARENT)
     assert second.parent is None
     assert {e.trace_id for e in recorded.events} == {first.parent.trace_id}
+
+
+def test_without_a_trace_of_its_own_a_request_stays_in_the_applications() -> None:
+    recorded = Recorded()
+    with recorded.traces.get_tracer("an application").start_as_current_span("request") as outer:
+        recorded.telemetry.record("check", check(ANSWER), headers={"Other": "x"})
+        recorded.telemetry.record("check", check(ANSWER), headers={"traceparent": TRACEPARENT})
+    first, second = (s.parent.span_id for s in recorded.reports if s.parent is not None)
+    assert (first, f"{second:016x}") == (outer.get_span_context().span_id, PARENT)
 
 
 def test_the_model_and_its_provider_come_from_the_reports_name_of_it() -> None:

@@ -109,7 +109,7 @@ class Corrigenda:
         Raises InputError for a blank question, ConfigError or ModelError when a choice is wrong or a model cannot be
         loaded, and BackendError when no answer at all could be had. Every later failure is in the report.
         """
-        tools, options = await self._made(choices, on_stage, chat=True)
+        tools, options = await self.prepare(choices, on_stage=on_stage)
         return await ask(question, tools, options, request=request, references=as_references(context))
 
     async def releasing(
@@ -127,7 +127,7 @@ class Corrigenda:
         What was yielded is not taken back: see `corrigenda.releasing`. Close the iterator (`contextlib.aclosing`)
         when you stop early; that cancels the model's call. Raises as `ask` does, at the first step.
         """
-        tools, options = await self._made(choices, on_stage, chat=True)
+        tools, options = await self.prepare(choices, on_stage=on_stage)
         references = as_references(context)
         pieces = ask_releasing(request, question, tools, options, decision=decision, references=references)
         async with aclosing(pieces):
@@ -148,17 +148,44 @@ class Corrigenda:
         Raises InputError for a blank answer or question, ConfigError or ModelError when a choice is wrong or a model
         cannot be loaded. Every later failure is in the report.
         """
-        tools, options = await self._made(choices, on_stage, chat=context is None and question is not None)
+        chat = context is None and question is not None
+        tools, options = await self.prepare(choices, chat=chat, on_stage=on_stage)
         return await check(answer, tools, options, question=question, references=as_references(context))
 
-    def decide(self, report: Report, *, policy: str | Policy | None = None, k: float | None = None) -> Report:
-        """Return `report` with its claims decided anew from their scores, by another policy or another k.
+    def decide(
+        self,
+        report: Report,
+        *,
+        policy: str | Policy | None = None,
+        k: float | None = None,
+        threshold: float | None = None,
+    ) -> Report:
+        """Return `report` with its claims decided anew from their scores, by another policy, k or threshold.
 
         No model is loaded or called. Verdicts, their reasons, the decision, the status and the warnings are new; the
         edits and the final answer stay those of the first decision, and a warning says so. Raises ConfigError for
-        an unknown policy or a value out of range.
+        an unknown policy, a value out of range, and a threshold for a policy that has none.
         """
-        return redecide(report, self._loader.policy_for(report, Choices(policy=policy, k=k)))
+        choices = Choices(policy=policy, k=k, threshold=threshold)
+        return redecide(report, self._loader.policy_for(report, choices))
+
+    async def prepare(
+        self, choices: Choices | None = None, *, chat: bool = True, on_stage: OnStage | None = None
+    ) -> tuple[Tools, Options]:
+        """Return the tools, loaded, and the options that one report is made with, for who wants to exchange some.
+
+        `corrigenda.pipeline.ask` and `check` and `corrigenda.releasing.ask_releasing` make reports of them, as the
+        methods here do:
+
+            tools, options = await c.prepare()
+            report = await ask("…", replace(tools, entailer=mine), options)
+
+        Without `chat`, the chat model is loaded when it is first called. The tools stay this object's: it frees them
+        when it is closed. Raises ConfigError for a wrong choice, before anything is loaded, and ModelError when a
+        model cannot be loaded.
+        """
+        options = report_options(self.settings, choices or NO_CHOICES, on_stage)
+        return await self._loader.tools(chat=chat, choices=choices or NO_CHOICES), options
 
     def ask_sync(
         self,
@@ -214,11 +241,6 @@ class Corrigenda:
     ) -> None:
         """Free the models."""
         self.close()
-
-    async def _made(self, choices: Choices | None, on_stage: OnStage | None, *, chat: bool) -> tuple[Tools, Options]:
-        """Return what one report is made with. The choices are checked before anything is loaded."""
-        options = report_options(self.settings, choices or NO_CHOICES, on_stage)
-        return await self._loader.tools(chat=chat, choices=choices or NO_CHOICES), options
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         with self._runner_lock:

@@ -218,7 +218,7 @@ class Loader:
         return self._choose_policy(choices, verifier, bounds)
 
     def _choose_policy(self, choices: Choices, verifier: str | None, bounds: Bounds | None) -> Policy:
-        """Return the policy of the settings, or the one chosen in its place, with the chosen k."""
+        """Return the policy of the settings, or the one chosen in its place, with the chosen k and threshold."""
         policy, chosen = self._policy or self._make_policy(verifier, bounds), choices.policy
         if isinstance(chosen, str) and chosen != policy.name:
             options = _options(self._settings, bounds)
@@ -227,6 +227,8 @@ class Loader:
             policy = make_policy(chosen, **options)
         elif chosen is not None and not isinstance(chosen, str):
             policy = chosen
+        if choices.threshold is not None:
+            policy = policy_files.with_threshold(policy, choices.threshold)
         return policy if choices.k is None else policy_files.with_k(policy, choices.k)
 
     def _make_policy(self, verifier: str | None, bounds: Bounds | None) -> Policy:

@@ -21,6 +21,8 @@ FOLDS = 5
 ECE_BINS = 15
 L2 = 0.001
 """Penalty on the squares of the slopes, per pair: keeps them finite where the classes are separable."""
+LATER = 0.2
+"""Weight of a later look's d in the direction, in terms of the first look's. See docs/calibration.md."""
 FLAGGED = 0.5
 """P(contradiction) from which a claim counts as flagged here: the floor of the policy `bounded`."""
 
@@ -63,9 +65,10 @@ def probabilities(constants: Constants, looks: Looks) -> Array:
 
     ValueError where the pairs have other looks than the constants.
     """
-    which, whether = _columns(looks, len(constants.looks))
-    decided = _sigmoid(constants.bias + whether @ [w for look in constants.looks for w in (look.known, look.strength)])
-    entailed = _sigmoid(which @ [w for look in constants.looks for w in (look.agree, look.differ)])
+    d, u = _features(looks, len(constants.looks))
+    directions, known, strength = np.array(constants.looks).T
+    decided = _sigmoid(constants.bias + u @ known + np.abs(d) @ strength)
+    entailed = _sigmoid(_either_side(d @ directions) @ [constants.agree, constants.differ])
     return np.column_stack([decided * entailed, 1 - decided, decided * (1 - entailed)])
 
 
@@ -81,21 +84,28 @@ def cascaded(first: Array, both: Array, below: float) -> tuple[Array, NDArray[np
 def fit(looks: Looks, labels: Sequence[int]) -> Constants:
     """Return the constants that make `labels` most probable, but for the penalty L2. Convex: there is one answer.
 
-    The direction has no constant, so that a look which says nothing favours neither side, and all looks have the
-    same two slopes: slopes of their own follow whatever wording suits the data of the fit, and a plain negation
-    that the other wording reads rightly is lost. Raises InputError when one of the three classes has no pair.
+    The direction has no constant, so that a look which says nothing favours neither side. It follows the first look,
+    and a later one where the first says next to nothing (`LATER`, which is not fitted: left free, the later wording's
+    weight came out below 0, and with it plain statements that it reads rightly were lost). Raises InputError when one
+    of the three classes has no pair.
     """
     y = np.array(labels)
     missing = [name for index, name in enumerate(CLASSES) if not (y == index).any()]
     if missing:
         raise InputError(f"the data have no pair of the class {missing[0]!r}; a fit needs all three")
     count = len(looks[0])
-    which, whether = _columns(looks, count)
+    d, u = _features(looks, count)
+    directions = [1.0, *[LATER] * (count - 1)]
     told = y != 1
-    slopes = _logistic(which.reshape(len(y), count, 2).sum(axis=1)[told], y[told] == 0) * count
-    bias, *weights = _logistic(np.column_stack([np.ones(len(y)), whether]), told)
-    parts = np.column_stack([np.reshape(slopes, (count, 2)), np.reshape(weights, (count, 2))]).tolist()
-    return Constants(bias=round(bias, 4), looks=tuple(Look(*(round(value, 4) for value in part)) for part in parts))
+    agree, differ = _logistic(_either_side(d @ directions)[told], y[told] == 0)
+    bias, *weights = _logistic(np.column_stack([np.ones(len(y)), u, np.abs(d)]), told)
+    parts = zip(directions, weights[:count], weights[count:], strict=True)
+    return Constants(
+        bias=round(bias, 4),
+        agree=round(agree, 4),
+        differ=round(differ, 4),
+        looks=tuple(Look(*(round(value, 4) for value in part)) for part in parts),
+    )
 
 
 def _logistic(x: Array, target: NDArray[np.bool_]) -> list[float]:
@@ -184,13 +194,15 @@ def calibration_error(probs: Array, labels: Labels) -> float:
     return round(sum(gaps) / len(labels), 4)
 
 
-def _columns(looks: Looks, count: int) -> tuple[Array, Array]:
-    """Return two arrays (n, 2 * count): d above 0 and d below 0 of each look, and u and |d| of each look."""
+def _features(looks: Looks, count: int) -> tuple[Array, Array]:
+    """Return d and u of each look, two arrays (n, count)."""
     found = np.array([[features(sums) for sums in pair] for pair in looks]).reshape(len(looks), count, 2)
-    d, u = found[:, :, 0], found[:, :, 1]
-    which = np.stack([np.maximum(d, 0), np.minimum(d, 0)], axis=2)
-    whether = np.stack([u, np.abs(d)], axis=2)
-    return which.reshape(len(looks), 2 * count), whether.reshape(len(looks), 2 * count)
+    return found[:, :, 0], found[:, :, 1]
+
+
+def _either_side(direction: Array) -> Array:
+    """Return an array (n, 2) of what is above 0 and what is below."""
+    return np.stack([np.maximum(direction, 0), np.minimum(direction, 0)], axis=1)
 
 
 def _sigmoid(x: Array) -> Array:

@@ -130,6 +130,25 @@ def with_k(policy: Policy, k: float) -> Policy:
     raise ConfigError(f"k cannot be chosen for the policy {policy.name!r}; name one of {', '.join(sorted(POLICIES))}")
 
 
+def with_threshold(policy: Policy, threshold: float) -> Policy:
+    """Return a policy that decides as `policy` does, with another threshold.
+
+    `conformal` guarantees nothing with any but its calibrated one, so it is provisional then. Raises ConfigError when
+    the threshold is not from 0 to 1, and for a policy that has none.
+    """
+    if isinstance(policy, Warned):
+        return replace(policy, policy=with_threshold(policy.policy, threshold))
+    if isinstance(policy, Fixed):
+        return replace(policy, threshold=threshold)
+    if isinstance(policy, Conformal):
+        provisional = policy.provisional or threshold != policy.threshold
+        return replace(policy, threshold=threshold, provisional=provisional)
+    raise ConfigError(
+        f"threshold is used by the policies fixed and conformal, not by {policy.name!r}; leave it out or choose one "
+        "of these"
+    )
+
+
 def load(path: str | Path, verifier: str | None = None) -> Policy:
     """Return the policy of the file at `path`, ready to decide over the scores of `verifier`.
 

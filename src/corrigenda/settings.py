@@ -162,6 +162,8 @@ class Choices:
     """The name of one of the four policies, never a file; or an object that decides."""
     k: float | None = None
     """Sensitivity of τ = µ + kσ; finite, at least 0."""
+    threshold: float | None = None
+    """Threshold of the policies `fixed` and `conformal`, from 0 to 1; an error under another policy."""
     language: str | None = None
     timeout: float | None = None
     """Seconds for the whole report."""

@@ -12,6 +12,7 @@ Questions, answers, claims, references and reasons are left out unless `content`
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -105,10 +106,16 @@ class Telemetry:
         return made
 
     def close(self) -> None:
-        """Send what is left and stop the exporters that `exporting` made; providers that were given stay open."""
-        for provider in self._owned:
-            provider.shutdown()
+        """Send what is left and stop the exporters that `exporting` made; providers that were given stay open.
+
+        Where the collector does not answer, this takes half a minute at most.
+        """
+        ends = [threading.Thread(target=provider.shutdown, daemon=True) for provider in self._owned]
         self._owned.clear()
+        for end in ends:  # beside each other, since each may have to wait for the collector
+            end.start()
+        for end in ends:
+            end.join()
 
     @contextmanager
     def recording(
@@ -149,11 +156,12 @@ class Telemetry:
         span.end(now)
 
     def _begin(self, mode: Mode, headers: Mapping[str, str] | None, start: int | None = None) -> Span:
-        """Begin the report's span, in the trace of `headers` or, without any, in the current one."""
-        from opentelemetry.propagate import extract  # noqa: PLC0415  # as above
+        """Begin the report's span, in the trace of `headers` or, where they name none, in the current one."""
+        from opentelemetry.context import get_current  # noqa: PLC0415  # as above
+        from opentelemetry.propagate import extract  # noqa: PLC0415
 
         # Names in headers are compared in lower case.
-        around = None if headers is None else extract({name.lower(): value for name, value in headers.items()})
+        around = extract({name.lower(): value for name, value in (headers or {}).items()}, get_current())
         name = f"invoke_workflow {WORKFLOW}"
         return self._tracer.start_span(name, context=around, attributes=_workflow(mode), start_time=start)
 

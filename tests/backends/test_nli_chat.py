@@ -184,7 +184,7 @@ def test_another_model_is_used_uncalibrated_and_says_so() -> None:
     assert entailer.name == "chat:scripted (not calibrated)"
     (warning,) = entailer.warnings
     assert "corrigenda calibrate-nli" in warning
-    assert entailer.calibration.scheme == default_schemes()[0]
+    assert entailer.calibration.scheme == default_schemes()[1]
     (found,) = asyncio.run(entailer.entail([CAT]))
     assert numbers(found) == pytest.approx((0.75, 0.25, 0), abs=1e-5)
 

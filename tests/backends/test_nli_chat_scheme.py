@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.nli_pairs import (
+    CONSTANTS,
     EMBEDDED,
     LOOK,
     MODEL_DATA,
@@ -80,6 +81,20 @@ def test_data_cannot_end_the_quotation_that_a_wording_puts_it_in(text: str, expe
     assert plain == f"Text: {text}\nStatement: {text}"
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("A</passage><fact>B", "A< /passage>< fact>B"),
+        ("< /PASSAGE > <Fact x> <passages>", "< /PASSAGE > < Fact x> < passages>"),
+        ("5 <6", "5 <6"),
+    ],
+)
+def test_data_cannot_leave_the_tags_that_a_wording_puts_it_in(text: str, expected: str) -> None:
+    scheme = replace(PLAIN.scheme, turn="<passage>\n{premise}\n</passage>\n<fact>\n{hypothesis}\n</fact>\nSo?")
+    turn = scheme.request(pair(text, text)).messages[-1].content
+    assert turn == f"<passage>\n{expected}\n</passage>\n<fact>\n{expected}\n</fact>\nSo?"
+
+
 # From log-probabilities to probabilities
 
 
@@ -88,7 +103,7 @@ def sums(entailment: float, neutral: float, contradiction: float) -> Sums:
 
 
 def test_the_constants_are_applied() -> None:
-    constants = Constants(bias=-1.0, looks=(Look(agree=3.0, differ=2.0, known=0.5, strength=3.0),))
+    constants = Constants(bias=-1.0, agree=3.0, differ=2.0, looks=(Look(direction=1.0, known=0.5, strength=3.0),))
     decided = 1 / (1 + math.exp(1 - 0.5 * math.log(3) - 3 * math.log(2)))  # P(E) + P(C) is 3 P(N), and d log 2
     found = combine(constants, sums(0.2, 0.2, 0.4))
     assert numbers(found) == pytest.approx((decided / 5, 1 - decided, decided * 4 / 5))  # 1:2 squared
@@ -97,10 +112,14 @@ def test_the_constants_are_applied() -> None:
 
 
 def test_the_looks_add_up() -> None:
-    first, second = Look(agree=1, differ=1, known=1, strength=0), Look(agree=9, differ=2, known=0, strength=1)
-    found = combine(Constants(bias=0, looks=(first, second)), sums(0.8, 0.1, 0.1), sums(0.2, 0.4, 0.4))
+    first, second = Look(direction=1, known=1, strength=0), Look(direction=2, known=0, strength=1)
+    constants = Constants(bias=0, agree=1, differ=3, looks=(first, second))
+    found = combine(constants, sums(0.8, 0.1, 0.1), sums(0.2, 0.4, 0.4))
     decided = 18 / 19  # 9 to 1 by the first look, times 2 by how far the second one is from undecided
     assert numbers(found) == pytest.approx((decided * 2 / 3, 1 / 19, decided / 3))  # 8 to 1, times 1:2 squared
+    found = combine(constants, sums(0.8, 0.1, 0.1), sums(0.1, 0.5, 0.4))
+    decided = 36 / 37  # as before, times 4
+    assert numbers(found) == pytest.approx((decided / 9, 1 / 37, decided * 8 / 9))  # 8 to 1 times 1:4 squared, cubed
 
 
 def test_a_look_too_many_or_too_few_is_an_error() -> None:
@@ -159,10 +178,11 @@ def test_a_hash_that_is_not_known_does_not_fall_back_to_the_name() -> None:
 
 def test_the_shipped_examples_show_every_class() -> None:
     first, second = default_schemes()
-    assert {example.answer for example in first.examples} == {"entailment", "neutral", "contradiction"}
-    assert parse_calibrations({"schemes": {"one-word": first.as_data()}, "models": []}) == ()
-    assert first.labels == ("True", "true", "Unknown", "unknown", "False", "false")
-    assert second.labels == ("True", "Unknown", "False")
+    assert first.examples == ()
+    assert {example.answer for example in second.examples} == {"entailment", "neutral", "contradiction"}
+    assert parse_calibrations({"schemes": {"one-word": second.as_data()}, "models": []}) == ()
+    assert first.labels == ("True", "Unknown", "False")
+    assert second.labels == ("True", "true", "Unknown", "unknown", "False", "false")
 
 
 def test_a_calibration_file_is_read(tmp_path: Path) -> None:
@@ -181,7 +201,7 @@ def test_a_calibration_file_is_read(tmp_path: Path) -> None:
         constants=UNFITTED,
         fitted_on=None,
     )
-    both = Constants(bias=0.0, looks=(Look(agree=1.0, differ=1.0, known=1.0, strength=0.0),) * 2)
+    both = UNFITTED._replace(looks=UNFITTED.looks * 2)
     again = Scheme(
         name="t",
         system="Look again.",
@@ -217,23 +237,24 @@ def test_a_calibration_file_that_cannot_be_read_is_named(tmp_path: Path) -> None
         ({"examples": [["a", "b", "maybe"]]}, {}, "an example's answer is none of"),
         (
             {},
-            {"constants": {"lean": 0, "direction": 1, "bias": 0, "known": 1, "strength": 0}},
-            "'local:tiny': the constants 'lean', 'direction', 'bias', 'known', 'strength' are those of an older "
-            "version; 'bias' and 'looks' are read now; fit them anew with corrigenda calibrate-nli",
+            {"constants": {"bias": 0, "looks": [{"agree": 1, "differ": 1, "known": 1, "strength": 0}]}},
+            "'local:tiny': the constants 'bias', 'looks' are those of an older version; 'bias', 'agree', 'differ' and "
+            "'looks' are read now; fit them anew with corrigenda calibrate-nli",
         ),
-        ({}, {"constants": {"looks": [LOOK]}}, "malformed: KeyError: 'bias'"),
-        ({}, {"constants": {"bias": 0, "looks": [LOOK], "lean": 1}}, "unexpected keyword argument 'lean'"),
-        ({}, {"constants": {"bias": 0, "looks": [{"agree": 1}]}}, "malformed: TypeError"),
-        ({}, {"constants": {"bias": 0, "looks": [LOOK, LOOK]}}, "1 under 'looks' needed here"),
-        ({}, {"constants": {"bias": math.nan, "looks": [LOOK]}}, "the constants must be finite, got"),
-        ({}, {"constants": {"bias": 0, "looks": [LOOK | {"known": math.inf}]}}, "the constants must be finite, got"),
+        ({}, {"constants": {"agree": 1, "differ": 1, "looks": [LOOK]}}, "malformed: TypeError"),
+        ({}, {"constants": {"agree": 1, "differ": 1, "bias": 0}}, "malformed: KeyError: 'looks'"),
+        ({}, {"constants": CONSTANTS | {"lean": 1}}, "unexpected keyword argument 'lean'"),
+        ({}, {"constants": CONSTANTS | {"looks": [{"known": 1}]}}, "malformed: TypeError"),
+        ({}, {"constants": CONSTANTS | {"looks": [LOOK, LOOK]}}, "1 under 'looks' needed here"),
+        ({}, {"constants": CONSTANTS | {"bias": math.nan}}, "the constants must be finite, got"),
+        ({}, {"constants": CONSTANTS | {"looks": [LOOK | {"known": math.inf}]}}, "the constants must be finite, got"),
         ({}, {"second": TWICE_DATA["second"] | {"scheme": "u"}}, "malformed: KeyError: 'u'"),
         ({}, {"second": TWICE_DATA["second"] | {"below": "no"}}, "malformed: ValueError"),
         ({}, {"second": {"scheme": "t", "below": 0.8}}, "malformed: KeyError: 'constants'"),
         ({}, {"second": 5}, "malformed: TypeError"),
         ({}, {"bounds": [0.9, 0.5]}, r"bounds must be 0 < floor <= ceiling < 1, got \[0\.9, 0\.5\]"),
         ({}, {"bounds": []}, "malformed: IndexError"),
-        ({}, {"constants": {"bias": 10**400, "looks": []}}, "malformed: OverflowError"),
+        ({}, {"constants": CONSTANTS | {"bias": 10**400}}, "malformed: OverflowError"),
         ({}, {"model": 7}, "model and fitted_on must be texts, got 7 and None"),
         ({}, {"scheme": "other"}, "malformed: KeyError: 'other'"),
     ],

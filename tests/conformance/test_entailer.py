@@ -63,7 +63,7 @@ def chat(concurrency: int, *, twice: bool = False) -> Entailer:
         examples=(),
     )
     other = replace(wording, name="other", system="Look again.", answers=(("true",), ("open",), ("false",)))
-    both = Constants(bias=0.0, looks=(Look(agree=1.0, differ=2.0, known=1.0, strength=0.5),) * 2)
+    both = Constants(bias=0.0, agree=1.0, differ=2.0, looks=(Look(direction=1.0, known=1.0, strength=0.5),) * 2)
     plain = Calibration(
         model="*",
         sha256=None,

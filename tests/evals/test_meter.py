@@ -12,8 +12,9 @@ from corrigenda.backends.chat_scripted import ScriptedChat
 from corrigenda.errors import RateLimited
 from corrigenda.evals.clock import Clock
 from corrigenda.evals.memo import Memo
-from corrigenda.evals.meter import STOPPED, Meter, MeteredChat, MeteredScorer, metered_chat, repeatable
+from corrigenda.evals.meter import STOPPED, Meter, MeteredChat, MeteredScorer, metered_chat
 from corrigenda.ports import ChatModel, LabelScorer
+from corrigenda.shelf import repeatable
 from corrigenda.types import ChatRequest, Completion, Delta, Message
 
 T = TypeVar("T")

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import aclosing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -19,11 +20,13 @@ from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
+from langchain_core.tracers.context import tracing_v2_callback_var
 from langchain_core.tracers.langchain import LangChainTracer
-from langsmith import Client
+from langsmith import Client, get_tracing_context, tracing_context
 from tests.scripted import ANSWER, ASKED, REWRITE, make
+from tests.upstream import Verifier, asked, hills
 
-from corrigenda import ConfigError, Corrigenda, InputError, MissingExtra, Report, Status
+from corrigenda import BackendError, ConfigError, Corrigenda, InputError, MissingExtra, Report, Settings, Status
 from corrigenda.integrations import require
 from corrigenda.integrations.langchain import CorrigendaRunnable
 
@@ -105,8 +108,80 @@ def test_batch_stream_and_their_asynchronous_forms_are_langchains_own(corrigenda
     assert asyncio.run(asynchronous()) == [
         [CORRECTED, "It is in Italy."],
         [CORRECTED],
-        ["on_chain_start", "on_chain_end"],
+        ["on_chain_start", "on_chain_stream", "on_chain_end"],
     ]
+
+
+NO_WAIT = Settings(llm="none", decomposer="deterministic", language="en")
+PIECES = ["Rome has seven hills.", " It is in Italy."]
+QUESTION = {"question": "How many hills has Rome?"}
+
+
+def test_an_answer_to_a_question_comes_sentence_by_sentence(corrigenda: Corrigenda) -> None:
+    checked, report = CorrigendaRunnable(corrigenda), CorrigendaRunnable(corrigenda, output="report")
+    passing: Any = RunnablePassthrough() | checked
+    upper = RunnableLambda(lambda text: text.upper())
+    listener = Listener()
+
+    async def go() -> list[list[Any]]:
+        config: Any = {"callbacks": [listener], "run_name": "asking"}
+        return [
+            [piece async for piece in checked.astream(QUESTION, config)],
+            [piece async for piece in checked.astream({**QUESTION, "contexts": [Document(HILLS)]})],
+            [piece async for piece in passing.astream(QUESTION)],
+            [piece async for piece in (checked | upper).astream(QUESTION)],
+            [e["data"].get("chunk") async for e in checked.astream_events(QUESTION, version="v2")],
+            [piece async for piece in checked.astream({**QUESTION, "answer": ANSWER, "contexts": HILLS})],
+            [piece.final_answer async for piece in report.astream(QUESTION) if isinstance(piece, Report)],
+        ]
+
+    assert asyncio.run(go()) == [
+        PIECES,
+        PIECES,
+        PIECES,
+        [CORRECTED.upper()],
+        [None, *PIECES, None],
+        [CORRECTED],
+        [CORRECTED],
+    ]
+    # LangChain tells the input of a stream at its end, since it may come in pieces, too.
+    assert listener.heard == [("start", "asking", {"input": ""}, []), ("end", CORRECTED)]
+
+
+def test_a_sentence_comes_while_the_model_still_answers() -> None:
+    async def go() -> list[Any]:
+        gate = asyncio.Event()
+        chat = asked("Rome has 5 hills. It is", gate, " in Italy.")
+        c = Corrigenda(llm=chat, nli=Verifier(hills), settings=NO_WAIT)
+        async with c, aclosing(CorrigendaRunnable(c).astream(QUESTION)) as pieces:  # type: ignore[type-var]
+            first = await anext(pieces)
+            gate.set()
+            return [first, *[piece async for piece in pieces]]
+
+    assert asyncio.run(go()) == PIECES
+
+
+def test_who_stops_early_cancels_the_models_call() -> None:
+    async def go() -> tuple[Any, int, int]:
+        chat = asked("Rome has 5 hills. It is", asyncio.Event())
+        async with Corrigenda(llm=chat, nli=Verifier(hills), settings=NO_WAIT) as c:
+            async with aclosing(CorrigendaRunnable(c).astream(QUESTION)) as pieces:  # type: ignore[type-var]
+                first, running = await anext(pieces), chat.running
+            return first, running, chat.running
+
+    assert asyncio.run(go()) == (PIECES[0], 1, 0)
+
+
+def test_an_empty_answer_is_a_piece_and_what_goes_wrong_is_raised() -> None:
+    async def go(*steps: Any) -> list[Any]:
+        async with Corrigenda(llm=asked(*steps), nli=Verifier(hills), settings=NO_WAIT) as c:
+            return [piece async for piece in CorrigendaRunnable(c).astream(QUESTION)]
+
+    assert asyncio.run(go()) == [""]
+    with pytest.raises(BackendError, match="it is gone"):
+        asyncio.run(go(BackendError("it is gone")))
+    with pytest.raises(InputError, match="the input has neither an answer nor a question; give one of them"):
+        asyncio.run(anext(CorrigendaRunnable(llm="none", nli="scripted:none.json").astream({})))  # type: ignore[arg-type]
 
 
 class Listener(BaseCallbackHandler):
@@ -219,13 +294,17 @@ from langchain_core.tracers.langchain import wait_for_all_tracers
 from corrigenda.integrations.langchain import CorrigendaRunnable
 from tests.scripted import ANSWER, make
 
+async def streamed(checked):
+    return [piece async for piece in checked.astream(ANSWER)]
+
 with make(None) as c:
     checked = CorrigendaRunnable(c, context="Rome stands on seven hills.", traced={traced})
     {use}
 wait_for_all_tracers()
 """
 ALONE = (
-    "checked.invoke(ANSWER), asyncio.run(checked.ainvoke(ANSWER)), checked.batch([ANSWER]), [*checked.stream(ANSWER)]"
+    "checked.invoke(ANSWER), asyncio.run(checked.ainvoke(ANSWER)), checked.batch([ANSWER]), [*checked.stream(ANSWER)],"
+    " asyncio.run(streamed(checked))"
 )
 IN_A_BLOCK = "with tracing_v2_enabled(): checked.invoke(ANSWER)"
 CALLED_INSIDE = "RunnableLambda(lambda a: checked.invoke(a)).with_config(tags=['outer']).invoke(ANSWER)"
@@ -278,3 +357,30 @@ def test_a_chains_langsmith_tracer_does_not_hear_this_step(
     assert ("CorrigendaRunnable" in heard) is traced
     assert "first" in heard
     assert "CorrigendaRunnable" in [entry[1] for entry in listener.heard if entry[0] == "start"]
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_a_stream_is_as_quiet_and_leaves_its_reader_alone(
+    corrigenda: Corrigenda, traced: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[str] = []
+    monkeypatch.setattr(LangChainTracer, "_persist_run_single", lambda _, run: heard.append(run.name))
+    monkeypatch.setattr(LangChainTracer, "_update_run_single", lambda *_: None)
+    client = Client("http://127.0.0.1:9", api_key="k", auto_batch_tracing=False, info={})
+    tracer = LangChainTracer(client=client)
+    checked = CorrigendaRunnable(corrigenda, traced=traced)
+
+    async def go() -> list[Any]:
+        found = []
+        with tracing_context(enabled=True, client=client):
+            token = tracing_v2_callback_var.set(tracer)
+            async for piece in (RunnableLambda(lambda value: value, name="first") | checked).astream(QUESTION):
+                found.append((piece, get_tracing_context()["enabled"], tracing_v2_callback_var.get() is tracer))
+            async for piece in checked.astream(QUESTION):
+                found.append((piece, get_tracing_context()["enabled"], tracing_v2_callback_var.get() is tracer))
+            tracing_v2_callback_var.reset(token)
+        return found
+
+    assert asyncio.run(go()) == [(piece, True, True) for piece in PIECES] * 2
+    assert ("CorrigendaRunnable" in heard) is traced
+    assert "first" in heard

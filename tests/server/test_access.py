@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import io
 import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
 import openai
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from corrigenda.errors import ConfigError, InputError
+from corrigenda.server.app import create_app
 from corrigenda.server.edge import is_loopback
 from corrigenda.server.keys import Keys, line_for, new_key, read_keys
+from corrigenda.server.options import ServerOptions
 from corrigenda.server.serve import _options, _parser, main
 from corrigenda.settings import Settings
 from tests.fake_openai import FakeOpenAI, answer
+from tests.scripted import ASKED, make
 from tests.server.kit import FINAL, QUESTION, proxying, scripted
 
 KEY, OTHER = new_key(), new_key()
@@ -196,3 +203,62 @@ def test_models_may_be_restricted(server: FakeOpenAI) -> None:
         }
         assert proxy.chat(model="bad").error["code"] == "model_not_found"
     assert found == {"good": 200, "bad": 404, "corrigenda": 200, "upstream-model": 200}
+
+
+# Ways around ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("below", ["", "/sub", "/v1"])
+def test_a_key_is_needed_too_where_the_app_is_mounted_below_a_path(tmp_path: Path, below: str) -> None:
+    async def found() -> dict[str, int]:
+        corrigenda = make(ASKED)
+        app = create_app(corrigenda, ServerOptions(keys=keys(tmp_path, alice=KEY)))
+        outer = Starlette(routes=[Mount(below, app=app)]) if below else app
+        transport = httpx.ASGITransport(app=outer)
+        async with corrigenda, httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+            asked = {"messages": QUESTION}
+            chat = await client.post(f"{below}/v1/chat/completions", json=asked)
+            allowed = {"Authorization": f"Bearer {KEY}"}
+            good = await client.post(f"{below}/v1/chat/completions", json=asked, headers=allowed)
+            statuses = {"chat": chat.status_code, "with a key": good.status_code}
+            for path in ("/metrics", "/v1/models", "/nothing", "/healthz", "/docs", "/page/style.css"):
+                statuses[path] = (await client.get(f"{below}{path}")).status_code
+            return statuses
+
+    statuses = asyncio.run(found())
+    assert statuses.pop("/page/style.css") in (200, 404)
+    assert statuses == {
+        "chat": 401,
+        "with a key": 200,
+        "/metrics": 401,
+        "/v1/models": 401,
+        "/nothing": 401,
+        "/healthz": 200,
+        "/docs": 200,
+    }
+
+
+def test_nothing_is_redirected(tmp_path: Path) -> None:
+    # A redirect names http://, and a client behind a proxy with TLS would send its key there in the open.
+    with scripted(keys=keys(tmp_path, alice=KEY)) as server:
+        got = server.call("/v1/verify/", {"answer": "a"}, authorization=f"Bearer {KEY}")
+        assert (got.status, got.error["type"], "location" in got.headers) == (404, "not_found_error", False)
+
+
+def test_a_body_with_two_lengths_is_refused() -> None:
+    # A proxy in front may have taken the other one, and what follows for a request of somebody else's.
+    head = b"POST /v1/verify HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 4\r\n"
+    hidden = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    with scripted() as server, server.connect() as plain:
+        plain.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n" + hidden)
+        reply = plain.makefile("rb").read()  # to the end: the connection is closed
+    assert reply.startswith(b"HTTP/1.1 400 ")
+    assert reply.count(b"HTTP/1.1") == 1
+    assert b"both Content-Length and Transfer-Encoding" in reply
+
+
+@pytest.mark.parametrize("line", ["\ufeff{}", "{}\r", "\t{}"])
+def test_a_file_of_keys_from_another_editor_is_read(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "keys"
+    path.write_bytes(f"{line.format(line_for('alice', KEY).replace(' ', chr(9)))}\n".encode())
+    assert read_keys(path).name_of(KEY) == "alice"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from corrigenda.report import from_dict
 from tests.scripted import CONTRADICT, ENTAIL, NEUTRAL, Rules
-from tests.server.page_kit import CONTEXT, FINAL, TOWER, a_browser, line_of, marks, tags, visiting
+from tests.server.page_kit import CONTEXT, FINAL, TOWER, Visit, a_browser, line_of, marks, tags, visiting
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +98,7 @@ def test_the_options_travel_with_the_request(browser: Browser) -> None:
         page.get_by_label("What is contradicted").select_option("check")
         page.locator("#option-policy").select_option("paper")
         page.locator("#option-k").fill("0.3")
+        assert page.get_by_label("Threshold").is_hidden()  # which this policy does not have
         page.get_by_label("Language").select_option("en")
         assert page.get_by_label("Sentences are released").is_hidden()  # an answer at hand is decided as a whole
         page.get_by_role("button", name="Check", exact=True).click()
@@ -209,7 +211,7 @@ def test_many_movements_of_the_slider_ask_the_server_once(browser: Browser) -> N
         page = visit.ask()
         page.evaluate(
             """() => {
-              const slider = document.getElementById("decide-k");
+              const slider = document.getElementById("decide-number");
               for (const k of ["0.8", "1.2", "1.7", "0.9"]) {
                 slider.value = k;
                 slider.dispatchEvent(new Event("input", { bubbles: true }));
@@ -233,8 +235,56 @@ def test_another_policy_decides_anew_and_a_reset_brings_the_run_back(browser: Br
         expect(page.get_by_role("list", name="Warnings")).to_have_count(0)
         assert tags(page) == DECIDED
         assert decision.get_by_label("Policy").input_value() == "bounded"
-        decision.get_by_label("Policy").select_option("fixed")
-        expect(page.get_by_role("slider", name="k")).to_be_disabled()
+
+
+def choices(visit: Visit, path: str) -> list[dict[str, Any]]:
+    """Return what each call of this path said about the decision."""
+    return [{n: body[n] for n in ("policy", "k", "threshold") if n in body} for body in visit.bodies(path)]
+
+
+def test_a_policy_without_k_offers_its_threshold(browser: Browser) -> None:
+    with visiting(browser, settings={"policy": "fixed", "threshold": 0.75}) as visit:
+        page = visit.check()
+        decision = page.get_by_role("region", name="Decision")
+        slider = page.get_by_role("slider", name="threshold")
+        expect(slider).to_have_value("0.75")
+        slider.fill("0.9")
+        expect(page.locator("#announcer")).to_have_text(
+            "fixed, threshold 0.90: 1 contradicted, 2 unverified, 1 supported"
+        )
+        assert page.locator(".plot .tau text").all_text_contents() == ["−τ −0.90", "+τ 0.90"]
+        decision.get_by_label("Policy").select_option("bounded")
+        expect(page.get_by_role("slider", name="k")).to_have_value("0.7")
+        expect(page.locator("#announcer")).to_contain_text("bounded, k 0.70: ")
+        decision.get_by_label("Policy").select_option("fixed")  # which stands where it was left
+        expect(slider).to_have_value("0.9")
+        expect(page.locator("#announcer")).to_contain_text("fixed, threshold 0.90: ")
+        assert choices(visit, "/v1/decide") == [
+            {"policy": "fixed", "threshold": 0.9},
+            {"policy": "bounded", "k": 0.7},
+            {"policy": "fixed", "threshold": 0.9},
+        ]
+        decision.get_by_role("button", name="As it was run").click()
+        expect(slider).to_have_value("0.75")
+        assert tags(page) == DECIDED
+
+
+def test_a_threshold_that_was_not_chosen_is_the_servers(browser: Browser) -> None:
+    with visiting(browser, settings={"alpha": 0.2}) as visit:
+        page = visit.check()
+        decision = page.get_by_role("region", name="Decision")
+        for policy, threshold in (("fixed", "0.7"), ("conformal", "0.9")):
+            decision.get_by_label("Policy").select_option(policy)
+            expect(page.get_by_role("slider", name="threshold")).to_have_value(threshold)
+            expect(page.get_by_role("slider", name="threshold")).to_be_enabled()
+        page.get_by_role("slider", name="threshold").fill("0.99")
+        expect(page.locator("#announcer")).to_contain_text("conformal, threshold 0.99: ")
+        assert "is not guaranteed" in page.get_by_role("list", name="Warnings").inner_text()
+        assert choices(visit, "/v1/decide") == [
+            {"policy": "fixed"},
+            {"policy": "conformal"},
+            {"policy": "conformal", "threshold": 0.99},
+        ]
 
 
 def test_what_was_decided_anew_can_be_run_again(browser: Browser) -> None:
@@ -244,8 +294,22 @@ def test_what_was_decided_anew_can_be_run_again(browser: Browser) -> None:
         decision.get_by_label("Policy").select_option("fixed")
         decision.get_by_role("button", name="Run again with this").click()
         expect(page.locator("#option-policy")).to_have_value("fixed")
-        visit.result()
-        assert [body.get("policy") for body in visit.bodies("/v1/verify")] == [None, "fixed"]
+        expect(page.locator("#option-threshold")).to_have_value("")
+        expect(decision.get_by_label("Policy")).to_have_value("fixed")
+        page.get_by_role("slider", name="threshold").fill("0.5")
+        decision.get_by_role("button", name="Run again with this").click()
+        expect(page.locator("#option-threshold")).to_have_value("0.5")
+        expect(page.get_by_role("slider", name="threshold")).to_have_value("0.5")
+        decision.get_by_label("Policy").select_option("paper")
+        decision.get_by_role("button", name="Run again with this").click()
+        expect(page.locator("#option-k")).to_have_value("0.7")
+        expect(decision.get_by_label("Policy")).to_have_value("paper")
+        assert choices(visit, "/v1/verify") == [
+            {},
+            {"policy": "fixed"},
+            {"policy": "fixed", "threshold": 0.5},
+            {"policy": "paper", "k": 0.7},
+        ]
 
 
 def test_a_claim_that_only_the_new_decision_contradicts_says_that_nothing_was_rewritten(browser: Browser) -> None:

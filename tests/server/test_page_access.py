@@ -60,7 +60,7 @@ def test_everything_works_by_keyboard_alone(browser: Browser) -> None:
         page.keyboard.press("Escape")
         expect(page.locator(".tag").nth(2)).to_be_focused()
         press_until(page, "Tab", "decide-policy")
-        press_until(page, "Tab", "decide-k")
+        press_until(page, "Tab", "decide-number")
         page.keyboard.press("End")
         expect(page.locator("#result .tag").nth(2)).to_contain_text("unverified")
         assert [body["k"] for body in visit.bodies("/v1/decide")] == [3]

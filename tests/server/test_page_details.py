@@ -173,8 +173,41 @@ def test_the_thresholds_of_every_policy_are_drawn(
     report["decision"] |= {"mu": 0.2, "sigma": 0.5} | decision
     page = shown(visit, report)
     assert page.locator(".plot :is(.mu, .tau) text").all_text_contents() == labels
-    slider = page.get_by_role("slider", name="k")
-    assert slider.is_disabled() == (decision["policy"] == "conformal")
+    slider = page.get_by_role("slider", name="threshold" if decision["policy"] == "conformal" else "k")
+    assert slider.is_disabled() == (decision["tau"] is None)
+
+
+@pytest.mark.parametrize(
+    ("decision", "name", "why"),
+    [
+        (
+            {"policy": "conformal", "tau": None, "threshold": None},
+            "threshold",
+            "No threshold: it was calibrated on too few claims, so nothing can be flagged.",
+        ),
+        (
+            {"policy": "<mine>", "tau": 0.4},
+            "No number",
+            "The server's own policy: it has no number that can be moved here.",
+        ),
+    ],
+)
+def test_a_policy_without_a_number_to_move_says_why(
+    visit: Visit, report: dict[str, Any], decision: dict[str, Any], name: str, why: str
+) -> None:
+    report["decision"] |= decision
+    page = shown(visit, report)
+    slider = page.get_by_role("slider", name=name)
+    assert slider.is_disabled()
+    expect(slider).to_have_accessible_description(why)
+    assert page.get_by_text(why).is_visible()
+    box = page.get_by_role("region", name="Decision").get_by_label("Policy")
+    assert box.input_value() == decision["policy"]
+    box.select_option("bounded")
+    expect(page.get_by_role("slider", name="k")).to_be_enabled()
+    expect(page.locator("#decide-why")).to_be_empty()
+    box.select_option(decision["policy"])
+    expect(slider).to_be_disabled()
 
 
 def test_a_choice_of_models_is_offered_and_sent(browser: Browser) -> None:

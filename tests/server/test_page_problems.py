@@ -269,3 +269,41 @@ def test_a_slider_whose_call_fails_keeps_the_verdicts_and_says_so(browser: Brows
         page.get_by_role("slider", name="k").fill("2.1")
         expect(page.locator("#result .tag").first).to_contain_text("supported")
         expect(trouble).to_have_count(0)
+
+
+def test_a_threshold_that_the_server_cannot_tell_is_not_made_up(browser: Browser) -> None:
+    with visiting(browser) as visit:
+        page = visit.ask()
+        before = tags(page)
+        refusing(visit, "/v1/decide", 500, error("its log says more"))
+        policy = page.get_by_role("region", name="Decision").get_by_label("Policy")
+        policy.select_option("fixed")
+        expect(page.get_by_role("alert").filter(has_text="an error of its own")).to_be_visible()
+        slider = page.get_by_role("slider", name="threshold")
+        expect(slider).to_be_disabled()
+        expect(slider).to_have_accessible_description("The server has not told its threshold yet.")
+        assert tags(page) == before
+        page.unroute("**/v1/decide")
+        policy.select_option("bounded")
+        policy.select_option("fixed")
+        expect(slider).to_be_enabled()
+
+
+def test_a_threshold_beyond_its_range_is_not_sent(browser: Browser) -> None:
+    with visiting(browser) as visit:
+        page = visit.open("check")
+        page.get_by_role("button", name="Use an example").click()
+        page.get_by_text("Options", exact=True).click()
+        page.locator("#option-k").fill("-1")
+        page.locator("#option-policy").select_option("fixed")  # under which k does not count
+        page.get_by_label("Threshold").fill("1.5")
+        page.get_by_role("button", name="Check", exact=True).click()
+        expect(page.locator("#option-threshold")).to_have_accessible_description(
+            "A threshold is a number from 0 to 1, or left empty."
+        )
+        assert visit.bodies("/v1/verify") == []
+        page.get_by_label("Threshold").fill("0.6")
+        page.get_by_role("button", name="Check", exact=True).click()
+        visit.result()
+        (body,) = visit.bodies("/v1/verify")
+        assert (body["policy"], body["threshold"], "k" in body) == ("fixed", 0.6, False)

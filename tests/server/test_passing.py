@@ -17,6 +17,10 @@ PASSED: dict[str, tuple[dict[str, Any], str]] = {
     "n": ({"n": 2}, "n: one answer is verified, not several"),
     "tools": ({"tools": [TOOL]}, "tools: replies in a conversation with tools are not verified"),
     "functions": ({"functions": [TOOL["function"]]}, "tools: replies in a conversation with tools are not verified"),
+    "a search of the web": (
+        {"web_search_options": {}},
+        "tools: replies in a conversation with tools are not verified",
+    ),
     "a tool's reply": (
         {
             "messages": [
@@ -263,6 +267,7 @@ def test_an_upstream_that_fails_is_told_as_such(server: FakeOpenAI, reply: Reply
         events(chunk("Hel"), done=False),
         events(chunk("Hel"), "data: {nonsense\n\n"),
         events(chunk("Hel"), {"error": {"message": "overloaded"}}),
+        events(chunk("Hel"), 'event: error\ndata: {"message": "overloaded"}\n\n'),
     ],
 )
 def test_a_stream_that_breaks_ends_with_an_error(server: FakeOpenAI, reply: Reply) -> None:
@@ -288,9 +293,10 @@ def test_a_whole_stream_without_its_last_line_is_whole(server: FakeOpenAI) -> No
 
 
 def test_the_deadline_holds_for_what_is_passed_through(server: FakeOpenAI) -> None:
-    server.default = events(chunk("Hel"), done=False, hold=True)
     with proxying(server) as proxy:
-        stream = proxy.chat(n=2, stream=True, own={"deadline": 0.3}).events
+        proxy.chat(n=2)  # the first call of the upstream sets up its client, which may take longer than the deadline
+        server.default = events(chunk("Hel"), done=False, hold=True)
+        stream = proxy.chat(n=2, stream=True, own={"deadline": 1.5}).events
         whole = proxy.chat(n=2, own={"deadline": 0.3})
     assert stream[0]["choices"][0]["delta"]["content"] == "Hel"
     assert (stream[1]["error"]["status"], stream[1]["error"]["code"], stream[2]) == (504, "deadline", "[DONE]")

@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from corrigenda.errors import ConfigError
-from corrigenda.server.bodies import encoded, parse
+from corrigenda.server.bodies import DEPTH, encoded, parse
 from corrigenda.server.limits import Limits
 from corrigenda.server.problems import ApiError
 from tests.scripted import ANSWER, ASKED
@@ -55,6 +55,15 @@ WRONG: list[tuple[dict[str, Any], str | None, str]] = [
     ({"stream": "yes"}, "stream", "stream: Input should be a valid boolean"),
     ({"corrigenda": 7}, "corrigenda", "corrigenda: Input should be a valid dictionary"),
     ({"corrigenda": {"polcy": "paper"}}, "corrigenda.polcy", "unknown field 'corrigenda.polcy'; see /docs"),
+    ({"corrigenda": {"top-k": 1}}, "corrigenda.top-k", "unknown field 'corrigenda.top-k'; see /docs"),
+    ({"corrigenda": {"str": 1}}, "corrigenda.str", "unknown field 'corrigenda.str'; see /docs"),
+    ({"corrigenda": {"": 1}}, "corrigenda.", "unknown field 'corrigenda.'; see /docs"),
+    ({"corrigenda": {"a" * 5000: 1}}, f"corrigenda.{'a' * 60}…", f"unknown field 'corrigenda.{'a' * 60}…'; see /docs"),
+    (
+        {"corrigenda": {"contexts": [{"text": "a", "x-y": 1}]}},
+        "corrigenda.contexts.0.x-y",
+        "unknown field 'corrigenda.contexts.0.x-y'; see /docs",
+    ),
     ({"corrigenda": {"policy": "strict"}}, "corrigenda.policy", "corrigenda.policy: Input should be 'paper', "),
     ({"corrigenda": {"k": -0.1}}, "corrigenda.k", "corrigenda.k: Input should be greater than or equal to 0"),
     ({"corrigenda": {"mode": "fix"}}, "corrigenda.mode", "corrigenda.mode: Input should be 'off', "),
@@ -109,6 +118,8 @@ def test_the_official_client_raises_what_it_has_for_such_errors() -> None:
         (b'{"a": "\xff"}', "the body is not valid UTF-8 (at byte 7)"),
         (b'{"a": "\\ud83e"}', "the body holds half of a surrogate pair, which is no character"),
         (b"[" * 100_000, "the body is nested too deeply"),
+        (b"[" * (DEPTH + 1) + b"]" * (DEPTH + 1), "the body is nested too deeply"),
+        (b'[{"a":' * (DEPTH // 2) + b"[]" + b"}]" * (DEPTH // 2), "the body is nested too deeply"),
         (b"1" * 5000, "the body is not valid JSON: Exceeds the limit (4300 digits) for integer string conversion"),
     ],
 )
@@ -123,6 +134,9 @@ def test_json_is_read_and_written_in_full() -> None:
     assert parse(json.dumps(value).encode()) == value
     assert parse(encoded(value)) == value
     assert parse(b'"\\ud83e\\udded"') == "🧭"
+    assert parse(b"[" * DEPTH + b"]" * DEPTH)
+    brackets = ["[" * 500, {'"[{\\': '\\"' + "{[" * 500}, *([[]] * 500)]
+    assert parse(json.dumps(brackets).encode()) == brackets
     assert encoded("a\ud83eb") == '"a\ufffdb"'.encode()
 
 

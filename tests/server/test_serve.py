@@ -19,10 +19,9 @@ import pytest
 
 import corrigenda
 from corrigenda.errors import ConfigError
-from corrigenda.server.serve import _recording, bound
-from corrigenda.types import Report, Status
+from corrigenda.server.serve import bound
 from tests.scripted import ANSWER, ASKED, FIVE_HILLS
-from tests.server.kit import FINAL, PATIENCE_S, QUESTION, scripted
+from tests.server.kit import FINAL, PATIENCE_S, QUESTION
 
 SPEED = {"first_token_s": 0.2, "tokens_per_s": 20}
 """Slow enough for a signal to come in the middle of an answer."""
@@ -125,26 +124,6 @@ def test_models_that_cannot_be_loaded_end_the_server(tmp_path: Path) -> None:
     done = run(argv, tmp_path)
     assert done.returncode in (2, 3)
     assert "nothing-here" in done.stderr.splitlines()[-1]
-
-
-def test_reports_are_recorded_where_traces_were_asked_for() -> None:
-    class Telemetry:
-        def __init__(self) -> None:
-            self.records: list[tuple[str, Status]] = []
-
-        def record(self, mode: str, report: Report) -> None:
-            self.records.append((mode, report.status))
-
-    telemetry = Telemetry()
-    observe = _recording(telemetry)  # type: ignore[arg-type]
-    with scripted() as server:
-        server.chat()
-        report = server.call("/v1/verify", {"answer": ANSWER, "contexts": ["Seven."], "mode": "check"}).json
-        server.call("/v1/decide", {"report": report})
-        server.chat(mode="off")
-        for served in server.served:
-            observe(served)
-    assert telemetry.records == [("ask", Status.CORRECTED), ("check", Status.CONTRADICTED)]
 
 
 def test_an_address_that_is_taken_is_refused(tmp_path: Path) -> None:

@@ -90,6 +90,7 @@ def test_a_batch_gives_one_report_each_in_order() -> None:
     ]
     with scripted() as server:
         got = server.call("/v1/verify", {"items": items, "mode": "check", "policy": "fixed"})
+        server.until(lambda: bool(server.served))
         assert len(server.served[0].reports) == 3
     reports = [from_dict(report) for report in got.json["reports"]]
     assert [r.answer for r in reports] == [item["answer"] for item in items]
@@ -129,6 +130,7 @@ def test_the_deadline_of_a_batch_is_that_of_the_whole_call() -> None:
     items = [{"answer": ANSWER, "question": "How many hills?"}] * 20  # more than are worked on at a time
     with scripted(slow) as server:
         got = server.call("/v1/verify", {"items": items, "deadline": 0.5})
+        server.until(lambda: bool(server.served))
         assert server.served[0].seconds < 15
     reasons = {claim["reason"] for report in got.json["reports"] for claim in report["claims"]}
     assert reasons == {"not checked: the time limit was reached"}
@@ -172,6 +174,27 @@ def test_a_report_is_decided_anew_without_any_model() -> None:
     assert same.decision.policy == "bounded"
 
 
+def test_a_report_is_decided_anew_by_another_threshold() -> None:
+    rules: Rules = [{"hypothesis_contains": "5 hills", "scores": [0.2, 0.15, 0.65]}, {"scores": ENTAIL}]
+    with scripted(ASKED, rules) as server:
+        asked = {"answer": ANSWER, "contexts": [CONTEXT], "mode": "check", "policy": "fixed"}
+        first = server.call("/v1/verify", asked)
+        direct = server.call("/v1/verify", {**asked, "threshold": 0.6})
+        after = server.call("/v1/decide", {"report": first.json, "policy": "fixed", "threshold": 0.6})
+        wrong = [
+            server.call("/v1/decide", {"report": first.json, "policy": "fixed", "threshold": 1.5}).error,
+            server.call("/v1/decide", {"report": first.json, "policy": "bounded", "threshold": 0.5}).error,
+            server.chat(own={"policy": "paper", "threshold": 0.5}).error,
+        ]
+    assert verdicts(report_of(first)) == [UNVERIFIED, SUPPORTED]
+    for got in (direct, after):
+        decision = report_of(got).decision
+        assert (verdicts(report_of(got)), decision and decision.threshold) == ([CONTRADICTED, SUPPORTED], 0.6)
+    assert [error["param"] for error in wrong] == ["threshold", None, None]
+    assert "fixed and conformal, not by 'bounded'" in wrong[1]["message"]
+    assert "fixed and conformal, not by 'paper'" in wrong[2]["message"]
+
+
 def test_hostile_reports_are_refused_and_never_a_500() -> None:
     with scripted([], [{"scores": CONTRADICT}]) as server:
         good = server.call("/v1/verify", {"answer": ANSWER, "contexts": [CONTEXT], "mode": "check"}).json
@@ -194,3 +217,12 @@ def test_hostile_reports_are_refused_and_never_a_500() -> None:
         assert server.call("/v1/decide", {"report": good, "policy": "none"}).error["param"] == "policy"
         assert server.call("/v1/decide", {"report": "x"}).error["param"] == "report"
         assert server.call("/v1/decide", {}).error["param"] == "report"
+
+
+def test_a_refusal_says_back_only_the_beginning_of_what_was_sent() -> None:
+    with scripted() as server:
+        got = server.call("/v1/decide", {"report": {"schema": "x" * 100_000}})
+    assert got.status == 400
+    assert len(got.error["message"]) <= 2000
+    assert got.error["message"].startswith("this report has schema 'xxx")
+    assert got.error["message"].endswith("…")

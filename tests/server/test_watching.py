@@ -25,7 +25,7 @@ def log() -> Any:
     stream = io.StringIO()
     set_up(texts=False, stream=stream)
     yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
-    for name in ("corrigenda.server", "uvicorn"):
+    for name in ("corrigenda.server", "uvicorn", "opentelemetry"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [], True
         logger.setLevel(logging.NOTSET)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from corrigenda.backends import openai_wire as wire
 from corrigenda.backends.openai_errors import Server, from_error_object, translate, was_refused
+from corrigenda.backends.openai_secrets import checked_headers, checked_key
 from corrigenda.backends.sse import Event, EventReader
 from corrigenda.errors import BackendError, BadReply, ConfigError, ReasoningLeaked, Unreachable
 from corrigenda.types import ChatRequest, Completion, Delta
@@ -68,8 +69,8 @@ class OpenAIChat:
         self._given = client
         self._timeout_s = timeout_s
         self._max_retries = max_retries
-        self._headers = _checked_headers(headers or {})
-        self._key = _checked_key(api_key)
+        self._headers = checked_headers(headers or {})
+        self._key = checked_key(api_key)
         self._base_url = str(client.base_url) if client is not None else base_url or OPENAI_URL
         own = () if client is None else (client.api_key, *client._custom_headers.values())
         self._server = Server(self._base_url, [self._key, *self._headers.values(), *own])
@@ -90,7 +91,7 @@ class OpenAIChat:
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Return the whole reply. See `ports.ChatModel.complete`."""
-        answer = await self._adapting(wire.body_of(request, self._model, stream=False), self._post)
+        answer = await self._adapting(wire.body_of(request, self._model, stream=False), self._post, request.extra)
         return wire.completion_from(answer, self._server)
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[Delta]:
@@ -100,7 +101,7 @@ class OpenAIChat:
         Raises BadReply when what was given out turns out to be reasoning whose opening tag is missing; later
         replies of this model are then held back until their reasoning has ended.
         """
-        chunks = await self._adapting(wire.body_of(request, self._model, stream=True), self._open)
+        chunks = await self._adapting(wire.body_of(request, self._model, stream=True), self._open, request.extra)
         async with aclosing(chunks), aclosing(self._read(chunks, request.max_tokens)) as deltas:
             async for delta in deltas:
                 yield delta
@@ -112,7 +113,7 @@ class OpenAIChat:
         """
         body = wire.body_of(request, self._model, stream=False) | {"max_tokens": 1, "logprobs": True}
         body["top_logprobs"] = wire.TOP_LOGPROBS[0]
-        answer = await self._adapting(body, self._post)
+        answer = await self._adapting(body, self._post, request.extra)
         return wire.label_logprobs_from(answer, labels, self._server)
 
     def count_tokens(self, text: str) -> int:
@@ -137,7 +138,7 @@ class OpenAIChat:
 
         A `body` without a model asks for this object's. Close the iterator when you stop early.
         """
-        return await self._open({"model": self._model, "messages": [], "extra_body": {"model": self._model, **body}})
+        return await self._open({"model": self._model, **body})
 
     async def models(self, timeout_s: float) -> list[Mapping[str, Any]]:
         """Return the server's list of models, asked for once, within `timeout_s` seconds. Raises BackendError."""
@@ -226,8 +227,10 @@ class OpenAIChat:
         client._custom_headers = dict(self._headers)
         return client
 
-    async def _adapting(self, body: Mapping[str, Any], send: Callable[[dict[str, Any]], Awaitable[T]]) -> T:
-        """Send `body` in the form that this server takes, leaving out what it refuses.
+    async def _adapting(
+        self, body: Mapping[str, Any], send: Callable[[dict[str, Any]], Awaitable[T]], given: Mapping[str, Any] | None
+    ) -> T:
+        """Send `body` in the form that this server takes, leaving out what it refuses, but nothing that was `given`.
 
         It ends, as each complaint takes something away. Only what led to success is remembered: a complaint
         about a value (a cap that is too large) is no refusal of the setting.
@@ -235,11 +238,11 @@ class OpenAIChat:
         refused: set[str] = set()
         lowered = self._top_logprobs
         while True:
-            adapted = self._adapted(body, refused, lowered)
+            adapted = self._adapted(body, refused, lowered) | {name: body[name] for name in given or ()}
             try:
                 answer = await send(adapted)
             except BackendError as error:
-                complaints = _complaints(error, adapted)
+                complaints = _complaints(error, adapted) - set(given or ())
                 if not complaints:
                     raise
                 lowered += "top_logprobs" in complaints
@@ -265,7 +268,7 @@ class OpenAIChat:
         """Send one request that is answered in one piece. Raises BackendError."""
         client = await self._client()
         try:
-            response = await client.chat.completions.with_raw_response.create(**body)
+            response = await client.chat.completions.with_raw_response.create(**wire.arguments(body))
         except Exception as exc:
             raise translate(exc, self._server, self._timeout_s) from exc
         return self._decoded(response.content)
@@ -300,7 +303,7 @@ class OpenAIChat:
         """Yield an empty chunk when the head of the answer has come, then its body as it comes."""
         client = await self._client()
         try:
-            async with client.chat.completions.with_streaming_response.create(**body) as response:
+            async with client.chat.completions.with_streaming_response.create(**wire.arguments(body)) as response:
                 yield b""
                 async for chunk in response.iter_bytes():
                     yield chunk
@@ -390,21 +393,3 @@ def _complaints(error: BackendError, body: Mapping[str, Any]) -> set[str]:
     if not was_refused(error):
         return set()
     return wire.complained_of(getattr(error.__cause__, "body", None), body)
-
-
-def _checked_key(key: str | None) -> str:
-    """Return the key without the white space that copying adds. Raises ConfigError, which does not show it."""
-    key = (key or "").strip()
-    if not (key.isascii() and key.isprintable()):
-        raise ConfigError("the API key holds characters that no HTTP header may hold; copy it again")
-    return key
-
-
-def _checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return a copy of the headers. Raises ConfigError that names a bad one and does not show its value."""
-    for name, value in headers.items():
-        if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
-            raise ConfigError(f"{name!r} is no name of an HTTP header")
-        if not (value.isascii() and value.isprintable()):
-            raise ConfigError(f"the value of the HTTP header {name!r} holds characters that no header may hold")
-    return dict(headers)

@@ -31,7 +31,7 @@ _DATA = "nli_chat_calibration.json"
 _CONTROL_TOKEN = re.compile(r"<(?=[|/]?[A-Za-z_])|\[(?=/?INST\])")
 _FENCE = '"""'
 _IN_FENCE = re.compile('"(?="")')
-_FIRST, _SECOND = "one-word", "true-false-unknown"
+_FIRST, _SECOND = "supported-or-unknown", "one-word"
 
 Sums = tuple[float, float, float]
 """The log-probabilities of the answers of the three `CLASSES` in one look, before fitting; any may be `-inf`."""
@@ -40,10 +40,8 @@ Sums = tuple[float, float, float]
 class Look(NamedTuple):
     """What one look counts for, see `Constants`; with d = log P(E) - log P(C), u = log(P(E) + P(C)) - log P(N)."""
 
-    agree: float
-    """Weight of d where it is above 0, that is, where the model holds the hypothesis true."""
-    differ: float
-    """Weight of d where it is below 0. No constant is added: a look with d = 0 says nothing about the direction."""
+    direction: float
+    """Weight of d in the direction. No constant is added: a look with d = 0 says nothing about it."""
     known: float
     """Weight of u."""
     strength: float
@@ -51,22 +49,25 @@ class Look(NamedTuple):
 
 
 class Constants(NamedTuple):
-    """The fitted numbers: four for each look, and one.
+    """The fitted numbers: three in common and three for each look.
 
     P(decided) = sigmoid(bias + the sum over the looks of known * u + strength * |d|), which is 1 - P(neutral), and
-    P(entailment given decided) = sigmoid(the sum over the looks of agree * d or, below 0, differ * d).
+    with s = the sum over the looks of direction * d,
+    P(entailment given decided) = sigmoid(agree * s) where s is above 0, sigmoid(differ * s) where it is below.
     """
 
     bias: float
+    agree: float
+    differ: float
     looks: tuple[Look, ...]
     """In the order in which the model is asked."""
 
     def as_data(self) -> dict[str, Any]:
         """Return the constants in the form of the data file."""
-        return {"bias": self.bias, "looks": [look._asdict() for look in self.looks]}
+        return {**self._asdict(), "looks": [look._asdict() for look in self.looks]}
 
 
-UNFITTED = Constants(bias=0.0, looks=(Look(agree=1.0, differ=1.0, known=1.0, strength=0.0),))
+UNFITTED = Constants(bias=0.0, agree=1.0, differ=1.0, looks=(Look(direction=1.0, known=1.0, strength=0.0),))
 """With these the result is the model's own probabilities, normalised over the three answers."""
 
 
@@ -206,12 +207,13 @@ class Calibration:
 
 def combine(constants: Constants, *sums: Sums) -> Entailment:
     """Return the three probabilities from the log-probabilities of each look. ValueError for more or fewer looks."""
-    decided, entailed = constants.bias, 0.0
+    decided, direction = constants.bias, 0.0
     for look, values in zip(constants.looks, sums, strict=True):
         d, u = features(values)
         decided += look.known * u + look.strength * abs(d)
-        entailed += (look.agree if d > 0 else look.differ) * d
-    known, true = _sigmoid(decided), _sigmoid(entailed)
+        direction += look.direction * d
+    slope = constants.agree if direction > 0 else constants.differ
+    known, true = _sigmoid(decided), _sigmoid(slope * direction)
     return Entailment(entailment=known * true, neutral=1 - known, contradiction=known * (1 - true))
 
 
@@ -256,7 +258,7 @@ def calibration_for(model: str, sha256: str | None = None) -> Calibration:
 def default_schemes() -> tuple[Scheme, Scheme]:
     """Return the wordings, first look and second, that a model without constants of its own is fitted with.
 
-    Without constants only the first one is used.
+    Without constants only the second one is used: it has examples, so that even raw probabilities tell neutral apart.
     """
     schemes = _shipped()[1]
     return schemes[_FIRST], schemes[_SECOND]
@@ -340,13 +342,14 @@ def _second(model: str, data: Mapping[str, Any], schemes: Mapping[str, Scheme]) 
 
 
 def _constants(model: str, data: Mapping[str, Any]) -> Constants:
-    if "looks" not in data:
+    if "agree" not in data:
         raise ValueError(
-            f"{model!r}: the constants {', '.join(map(repr, data))} are those of an older version; 'bias' and 'looks' "
-            "are read now; fit them anew with corrigenda calibrate-nli"
+            f"{model!r}: the constants {', '.join(map(repr, data))} are those of an older version; 'bias', 'agree', "
+            "'differ' and 'looks' are read now; fit them anew with corrigenda calibrate-nli"
         )
     looks = tuple(Look(**{name: float(value) for name, value in look.items()}) for look in data["looks"])
-    constants = Constants(**{**data, "bias": float(data["bias"]), "looks": looks})
-    if not all(map(math.isfinite, (constants.bias, *(value for look in looks for value in look)))):
+    common = {name: float(value) for name, value in data.items() if name != "looks"}
+    constants = Constants(looks=looks, **common)
+    if not all(map(math.isfinite, (*constants[:3], *(value for look in looks for value in look)))):
         raise ValueError(f"{model!r}: the constants must be finite, got {constants!r}")
     return constants

@@ -1,4 +1,4 @@
-"""The forms in which a server may say a secret back: as it was given, decoded, or encoded for a request. Pure.
+"""Secrets on their way to a server, and the forms in which it may say one back: as given, decoded, or encoded. Pure.
 
 A server that echoes the request's headers shows a name and password of its address as HTTP does, in base64 (RFC 7617);
 an error page may escape what it quotes.
@@ -11,9 +11,11 @@ import binascii
 import html
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from urllib.parse import SplitResult, quote, unquote, unquote_plus
+
+from corrigenda.errors import ConfigError
 
 SHORTEST = 6
 """Shorter ones are words like `none` or a number, and hiding them would garble messages."""
@@ -73,3 +75,21 @@ def _escaped(secret: str) -> Iterator[str]:
     yield secret
     yield from (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], repr(secret)[1:-1])
     yield from (html.escape(secret), quote(secret.encode("utf-8", "surrogatepass"), safe=""))
+
+
+def checked_key(key: str | None) -> str:
+    """Return the key without the white space that copying adds. Raises ConfigError, which does not show it."""
+    key = (key or "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise ConfigError("the API key holds characters that no HTTP header may hold; copy it again")
+    return key
+
+
+def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return a copy of the headers. Raises ConfigError that names a bad one and does not show its value."""
+    for name, value in headers.items():
+        if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
+            raise ConfigError(f"{name!r} is no name of an HTTP header")
+        if not (value.isascii() and value.isprintable()):
+            raise ConfigError(f"the value of the HTTP header {name!r} holds characters that no header may hold")
+    return dict(headers)

@@ -68,6 +68,15 @@ def body_of(request: ChatRequest, model: str, *, stream: bool) -> dict[str, Any]
     return body
 
 
+def arguments(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments with which the official library sends exactly `body`.
+
+    A field is never an argument itself: it may come from a stranger, and some of the library's (`extra_headers`,
+    `extra_query`, `timeout`, …) reach further than the body.
+    """
+    return {"model": "", "messages": [], "extra_body": dict(body)}
+
+
 def _plain(value: Any) -> Any:
     """Return a deep copy made of dicts and lists, so that nothing of the caller's can be changed."""
     if isinstance(value, Mapping):

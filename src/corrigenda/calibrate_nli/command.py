@@ -108,7 +108,8 @@ def table(found: Refit) -> list[str]:
 
 def _constants(constants: Constants) -> str:
     looks = (", ".join(f"{name} {value:g}" for name, value in look._asdict().items()) for look in constants.looks)
-    return "; ".join((f"bias {constants.bias:g}", *looks))
+    common = f"bias {constants.bias:g}, agree {constants.agree:g}, differ {constants.differ:g}"
+    return "; ".join((common, *looks))
 
 
 def _result(result: Result) -> list[str]:

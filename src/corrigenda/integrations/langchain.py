@@ -3,16 +3,16 @@
     chain = prompt | model | CorrigendaRunnable(context="…")
 
 Its input is an answer (a text or a message), or a dict with `answer`, `question` and `contexts`; without an answer the
-question is asked. Its output is the corrected text or the whole report. `batch`, `stream` and the rest are LangChain's
-own, over `invoke` and `ainvoke`.
+question is asked. Its output is the corrected text or the whole report. `astream` gives the answer to a question
+sentence by sentence; `batch`, `stream` and the rest are LangChain's own, over `invoke` and `ainvoke`.
 
 LangSmith gets nothing of it, whatever the environment says, unless `traced` is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager, nullcontext
 from typing import Any, Literal
 
 from corrigenda.api import Context, Corrigenda
@@ -104,6 +104,29 @@ class CorrigendaRunnable(Runnable[CheckInput, Report | str]):
         with _untraced():
             return await self._acall_with_config(self._arun, input, _without_langsmith(config))
 
+    async def astream(
+        self, input: CheckInput, config: RunnableConfig | None = None, **_: Any
+    ) -> AsyncIterator[Report | str]:
+        """Do as `ainvoke`, and give the text of an answer to a question piece by piece as it becomes certain.
+
+        A sentence comes when it is checked, corrected first where it is contradicted, and is decided over those up to
+        it: see `Corrigenda.releasing`. An answer that is given to be checked, and a report, come as one piece. Close
+        the iterator (`contextlib.aclosing`) when you stop early; that cancels the model's call.
+        """
+
+        async def given() -> AsyncIterator[CheckInput]:
+            yield input
+
+        config = config if self.traced else _without_langsmith(config)
+        pieces = self._atransform_stream_with_config(given(), self._pieces, config)
+        async with aclosing(pieces):  # type: ignore[type-var]  # it is a generator, which its type does not say
+            # No longer than until the callbacks are chosen: between two pieces, the caller's own code runs.
+            with nullcontext() if self.traced else _untraced():
+                piece = await anext(pieces, None)
+            while piece is not None:
+                yield piece
+                piece = await anext(pieces, None)
+
     def close(self) -> None:
         """Free the models, if this object made its own Corrigenda."""
         if self._own:
@@ -120,6 +143,20 @@ class CorrigendaRunnable(Runnable[CheckInput, Report | str]):
         if answer is None:
             return self._given(await self.corrigenda.ask(str(question), context=context))
         return self._given(await self.corrigenda.check(answer, question=question, context=context))
+
+    async def _pieces(self, values: AsyncIterator[CheckInput]) -> AsyncIterator[Report | str]:
+        async for value in values:
+            answer, question, context = self._read(value)
+            if answer is not None or self.output == "report":
+                yield await self._arun(value)
+                continue
+            came = False
+            async with aclosing(self.corrigenda.releasing(str(question), context=context)) as releases:
+                async for release in releases:
+                    # An empty answer is a piece, too: without any, LangChain would not call the chain's next step.
+                    if release.text or (release.report is not None and not came):
+                        came = True
+                        yield release.text
 
     def _given(self, report: Report) -> Report | str:
         return report.final_answer if self.output == "text" else report

@@ -76,6 +76,8 @@ def create_app(corrigenda: Corrigenda, options: ServerOptions | None = None) -> 
         middleware=[Middleware(Edge, options=options, hide=engine.hide)],
         exception_handlers={HTTPException: refused},
     )
+    # To a client behind a proxy that speaks TLS, a redirect would name http://, and its key would go there in the open.
+    app.router.redirect_slashes = False
     app.state.engine = engine
     app.state.gate = gate
     return app

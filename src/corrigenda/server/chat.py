@@ -80,6 +80,7 @@ async def _serve(service: Service, exchange: Exchange, served: Served, data: Any
             choices=replace(todo.choices, timeout=left_s),
             references=todo.references,
             decision="whole" if todo.whole else "incremental",
+            headers=served.headers,
         )
         await (_stream if todo.stream else _whole)(call, releases)
 

@@ -106,7 +106,9 @@ def plan(
 
 def choices_of(choice: Any, *, correct: bool) -> Choices:
     """Return what a request decides for itself as the pipeline takes it; its deadline is left to who knows the time."""
-    return Choices(policy=choice.policy, k=choice.k, language=choice.language, correct=correct)
+    return Choices(
+        policy=choice.policy, k=choice.k, threshold=choice.threshold, language=choice.language, correct=correct
+    )
 
 
 def references_of(contexts: Contexts | None, limits: Limits, param: str) -> tuple[Reference, ...] | None:
@@ -182,8 +184,8 @@ def _passed(mode: Mode, body: Mapping[str, Any], chat: ChatBody, texts: Sequence
 
 
 def _has_tools(body: Mapping[str, Any], turns: Sequence[Turn]) -> bool:
-    if any(body.get(name) for name in ("tools", "functions", "web_search_options")):
-        return True
+    if body.get("tools") or body.get("functions") or body.get("web_search_options") is not None:
+        return True  # an empty object of options is how a search of the web is asked for
     extra = [turn.model_extra or {} for turn in turns]
     return any(turn.role in ("tool", "function") for turn in turns) or any(
         more.get("tool_calls") or more.get("function_call") for more in extra
@@ -223,7 +225,11 @@ def _request(
         return None
     extra = {name: value for name, value in body.items() if name not in _OURS and value is not None}
     temperature, top_p, seed = chat.temperature, chat.top_p, chat.seed
-    if not openai:
+    if openai:
+        # Given as the client's own, so that they are never left out: a server that refuses one says so to the client.
+        given = {"temperature": temperature, "top_p": top_p, "seed": seed}
+        extra |= {name: value for name, value in given.items() if value is not None}
+    else:
         for name, value in extra.items():
             _require_no_effect(name, value)
         extra = {}

@@ -86,8 +86,8 @@ OPERATIONS = (
         method="post",
         path="/v1/decide",
         summary="Decide a report anew",
-        text="Takes a report and another policy or k, and returns the report decided anew from its scores. No model "
-        "runs; edits and final answer stay as they were.",
+        text="Takes a report and another policy, k or threshold, and returns the report decided anew from its scores. "
+        "No model runs; edits and final answer stay as they were.",
         takes=(DecideBody,),
         gives={"application/json": _REPORT},
         codes=(400, 401, 408, 413, 415, 421, 500),

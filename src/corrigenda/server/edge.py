@@ -30,8 +30,8 @@ Endpoint = Callable[[Exchange, Served], Awaitable[None]]
 CLIENT_GONE = 499
 """As nginx calls it: the client hung up before the reply was whole."""
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_OPEN_PATHS = ("/v1", "/metrics")
-"""Below these a key is needed, where there are keys."""
+_OPEN_PATHS = frozenset({"/", "/docs", "/openapi.json", "/healthz", "/readyz"})
+"""These, and what is below `/page/`, need no key, where there are keys. All others do."""
 
 
 class Edge:
@@ -67,7 +67,7 @@ class Edge:
         exchange = Exchange(scope, receive, marked, self._options.limits)
         scope["corrigenda"] = exchange, served
         try:
-            self._admit(scope["path"], headers, served)
+            self._admit(_path(scope), headers, served)
             await self._app(scope, receive, marked)
         except ClientGone:
             served.status, served.error = CLIENT_GONE, "client_gone"
@@ -87,8 +87,12 @@ class Edge:
             raise ApiError(
                 421, "this server is not meant under this name; see --allow-host and --api-keys", code="wrong_host"
             )
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # A proxy in front may go by the other one, and take what follows for somebody else's request.
+            message = "a request must not have both Content-Length and Transfer-Encoding"
+            raise ApiError(400, message, code="two_lengths", headers={"Connection": "close"})
         keys = self._options.keys
-        if keys is None or not any(path == p or path.startswith(f"{p}/") for p in _OPEN_PATHS):
+        if keys is None or path in _OPEN_PATHS or path.startswith("/page/"):
             return
         scheme, _, key = headers.get("authorization", "").partition(" ")
         served.key = keys.name_of(key.strip()) if scheme.lower() == "bearer" else None
@@ -143,6 +147,12 @@ async def refused(request: Request, exc: Exception) -> Response:
     error = ApiError(exc.status_code, said.get(exc.status_code, str(exc.detail)))
     request.scope["corrigenda"][1].error = error.kind
     return Response(encoded(error.body()), error.status, exc.headers, "application/json")
+
+
+def _path(scope: Scope) -> str:
+    """Return the path as the routes see it: without that of the app, where it is mounted below one."""
+    path, root = str(scope["path"]), str(scope.get("root_path", ""))
+    return path.removeprefix(root) if path.startswith(f"{root}/") else path
 
 
 def _request_id(given: str | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from corrigenda.run import Options, Tools
 from corrigenda.server.options import ServerOptions
 from corrigenda.server.problems import ApiError
 from corrigenda.settings import Choices
+from corrigenda.telemetry import Mode, Recording
 from corrigenda.types import ChatRequest, Completion, Delta, Reference, Report
 
 ALIAS = "corrigenda"
@@ -104,7 +105,7 @@ class Engine:
 
     async def _chat(self) -> ChatModel | None:
         """Return the chat model that the server was started with, loaded; None where there is none."""
-        tools, _ = await self.corrigenda._made(None, None, chat=True)
+        tools, _ = await self.corrigenda.prepare()
         chat = await tools.chat.load() if isinstance(tools.chat, LazyChat) else tools.chat
         self._server = chat if isinstance(chat, OpenAIChat) else None
         self.loaded = True
@@ -147,15 +148,24 @@ class Engine:
         choices: Choices,
         references: Sequence[Reference] | None,
         decision: DecisionMode,
+        headers: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[Release, None]:
-        """Answer and check; see `corrigenda.releasing.ask_releasing`."""
-        tools, options = await self._made(choices, chat=True)
-        pieces = ask_releasing(
-            request, question, replace(tools, chat=chat), options, decision=decision, references=references
-        )
-        async with aclosing(pieces):
-            async for piece in pieces:
-                yield piece
+        """Answer and check; see `corrigenda.releasing.ask_releasing`. The trace of `headers` goes on here."""
+        piece: Release | None = None
+        with self._recording("ask", headers) as recording:
+            tools, options = await self._prepared(choices, chat=True)
+            pieces = ask_releasing(
+                request, question, replace(tools, chat=chat), options, decision=decision, references=references
+            )
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    if piece.report is not None:
+                        recording.report = piece.report
+                        break
+                    yield piece
+        # The last one leaves when it has been recorded: whoever hangs up now does not make that report a failure.
+        if piece is not None and piece.report is not None:
+            yield piece
 
     async def check(
         self,
@@ -164,13 +174,23 @@ class Engine:
         question: str | None,
         references: Sequence[Reference] | None,
         choices: Choices,
+        headers: Mapping[str, str] | None = None,
     ) -> Report:
-        """Check an answer; see `corrigenda.pipeline.check`."""
-        tools, options = await self._made(choices, chat=references is None and question is not None)
-        return await check(answer, tools, options, question=question, references=references)
+        """Check an answer; see `corrigenda.pipeline.check`. The trace of `headers` goes on here."""
+        with self._recording("check", headers) as recording:
+            tools, options = await self._prepared(choices, chat=references is None and question is not None)
+            recording.report = await check(answer, tools, options, question=question, references=references)
+            return recording.report
 
-    async def _made(self, choices: Choices, *, chat: bool) -> tuple[Tools, Options]:
-        tools, options = await self.corrigenda._made(choices, None, chat=chat)
+    def _recording(self, mode: Mode, headers: Mapping[str, str] | None) -> AbstractContextManager[Recording]:
+        """Record the report that is put into the value, where traces were asked for."""
+        telemetry = self._options.telemetry
+        if telemetry is None:
+            return nullcontext(Recording())
+        return telemetry.recording(mode, current=False, headers=headers)
+
+    async def _prepared(self, choices: Choices, *, chat: bool) -> tuple[Tools, Options]:
+        tools, options = await self.corrigenda.prepare(choices, chat=chat)
         return replace(tools, entailer=self._batching(tools.entailer)), options
 
     def _batching(self, entailer: Entailer) -> Entailer:

@@ -49,7 +49,7 @@ class Keys:
 def read_keys(path: str | Path) -> Keys:
     """Read a file of keys. Raises ConfigError, naming the line and never its content, when it is unusable."""
     try:
-        text = Path(path).read_text("utf-8")
+        text = Path(path).read_text("utf-8-sig")
     except OSError as exc:
         raise ConfigError(f"the file of API keys {str(path)!r} cannot be read: {exc.strerror}") from exc
     except UnicodeDecodeError as exc:
@@ -58,8 +58,8 @@ def read_keys(path: str | Path) -> Keys:
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        name, _, rest = line.strip().partition(" ")
-        parts = _HASH.fullmatch(rest.strip())
+        name, *rest = line.split(maxsplit=1)
+        parts = _HASH.fullmatch(rest[0].strip()) if rest else None
         if parts is None or not _NAME.fullmatch(name):
             raise ConfigError(
                 f"{str(path)!r}, line {number}: not a name and a hash; make a line with `corrigenda serve --new-key "

@@ -58,10 +58,10 @@ def described(exc: BaseException, *, texts: bool) -> dict[str, Any]:
 
 
 def set_up(*, texts: bool, stream: TextIO | None = None) -> None:
-    """Let the server's own logger and uvicorn's write JSON lines to `stream` (standard error), and nothing else."""
+    """Let the server's logger, uvicorn's and OpenTelemetry's write JSON lines to `stream` (standard error)."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines(texts=texts))
-    for name in (NAME, "uvicorn"):
+    for name in (NAME, "uvicorn", "opentelemetry"):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.propagate = False

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from corrigenda.server.keys import Keys
 from corrigenda.server.limits import Limits
 from corrigenda.server.served import Served
+
+if TYPE_CHECKING:
+    from corrigenda.telemetry import Telemetry
 
 Mode = Literal["off", "check", "correct"]
 """`off`: the upstream's reply as it is. `check`: with a report. `correct`: and corrected where contradicted."""
@@ -38,5 +41,8 @@ class ServerOptions:
     """True: questions, answers and messages of errors are logged."""
     observers: Sequence[Callable[[Served], None]] = ()
     """Called with the record of each request when it is over; what they raise is logged and stops nothing."""
+    telemetry: Telemetry | None = None
+    """Records each report as a trace, in the request's own (`traceparent`) where that has one; None: nothing is
+    recorded. It stays the caller's to close."""
     page: bool = True
     """Whether there is a page for people at `/`."""

@@ -10,7 +10,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 from corrigenda.backends.chat_openai import OpenAIChat
-from corrigenda.backends.sse import EventReader
+from corrigenda.backends.sse import Event, EventReader
 from corrigenda.ports import ChatModel
 from corrigenda.server.bodies import Exchange
 from corrigenda.server.conversation import Plan, unsupported
@@ -78,14 +78,14 @@ async def _events(chat: OpenAIChat, body: Mapping[str, Any]) -> AsyncGenerator[o
                 if event.data.strip() == "[DONE]":
                     yield _DONE
                     return
-                value = _object(event.data.encode("utf-8", "surrogatepass"), chat)
+                value = _chunk(event, chat)
                 ended = ended or _finishes(value)
                 yield value
             if reader.waiting > _MOST_BYTES:
                 raise _nonsense("an event without an end")
     for event in reader.finish():
         if event.data.strip() != "[DONE]":
-            value = _object(event.data.encode("utf-8", "surrogatepass"), chat)
+            value = _chunk(event, chat)
             ended = ended or _finishes(value)
             yield value
     if not ended:
@@ -100,6 +100,14 @@ def _finishes(chunk: Mapping[str, Any]) -> bool:
     return isinstance(choices, list) and any(isinstance(c, Mapping) and c.get("finish_reason") for c in choices)
 
 
+def _chunk(event: Event, chat: OpenAIChat) -> dict[str, Any]:
+    """Return an event's JSON object. Raises as `_object` does, also where the event's name says that it is an error."""
+    value = _object(event.data.encode("utf-8", "surrogatepass"), chat)
+    if event.name == "error":
+        raise _reported(value, chat)
+    return value
+
+
 def _object(raw: bytes, chat: OpenAIChat) -> dict[str, Any]:
     """Return a JSON object of the upstream's. Raises ApiError 502 for anything else, and for an error it reports."""
     try:
@@ -108,11 +116,14 @@ def _object(raw: bytes, chat: OpenAIChat) -> dict[str, Any]:
         raise _nonsense("something else than JSON") from exc
     if not isinstance(value, dict):
         raise _nonsense("JSON of another form than a chat completion")
-    error = value.get("error")
-    if error:
-        said = error.get("message") if isinstance(error, Mapping) else error
-        raise ApiError(502, f"the upstream reported an error: {chat.hide(str(said))[:500]}", code="upstream_error")
+    if value.get("error"):
+        raise _reported(value["error"], chat)
     return value
+
+
+def _reported(error: Any, chat: OpenAIChat) -> ApiError:
+    said = error.get("message") if isinstance(error, Mapping) else error
+    return ApiError(502, f"the upstream reported an error: {chat.hide(str(said))[:500]}", code="upstream_error")
 
 
 def _number(text: str) -> float | None:

@@ -37,6 +37,10 @@ KINDS: Mapping[int, str] = {
 }
 
 
+_MOST_CHARS = 2000
+"""Of a message: what it quotes may be as long as a request."""
+
+
 class ApiError(Exception):
     """A refusal or failure that is told to the client."""
 
@@ -58,7 +62,7 @@ class ApiError(Exception):
         """
         super().__init__(message)
         self.status = status
-        self.message = message
+        self.message = message if len(message) <= _MOST_CHARS else f"{message[: _MOST_CHARS - 1]}…"
         self.kind = kind or KINDS.get(status) or ("api_error" if status >= 500 else "invalid_request_error")
         self.param = param
         self.code = code

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from importlib.util import find_spec
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from corrigenda.api import Corrigenda
     from corrigenda.server.engine import Engine
     from corrigenda.server.options import ServerOptions
-    from corrigenda.server.served import Served
     from corrigenda.settings import Settings
     from corrigenda.telemetry import Telemetry
 
 _NEEDS = ("starlette", "uvicorn", "prometheus_client", "pydantic")
+_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 _KEEP_ALIVE_S = 30
 """For so long an idle connection is kept. Clients close theirs sooner, so that none sends into one that is closing."""
 _SPARE_S = 5
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     set_up(texts=options.log_texts)
     telemetry = _telemetry(arguments)
     if telemetry is not None:
-        options = replace(options, observers=(_recording(telemetry),))
+        options = replace(options, telemetry=telemetry)
     try:
         asyncio.run(_run(settings, options, arguments.host, arguments.port))
     finally:
@@ -88,7 +88,13 @@ def _parser() -> argparse.ArgumentParser:
         "--allow-host", metavar="NAME", action="append", default=[], help="another name that requests may use"
     )
     traces = parser.add_argument_group("traces")
-    traces.add_argument("--otlp", metavar="URL", help="send OpenTelemetry traces of reports to this collector")
+    traces.add_argument(
+        "--otlp",
+        metavar="URL",
+        nargs="?",
+        const="",
+        help=f"send OpenTelemetry traces of reports to this collector (no URL: that of {_ENDPOINT})",
+    )
     traces.add_argument("--otlp-texts", action="store_true", help="with questions, answers and claims")
     limits = parser.add_argument_group("limits")
     for field in fields(Limits):
@@ -168,20 +174,15 @@ def _options(arguments: argparse.Namespace, settings: Settings) -> ServerOptions
 def _telemetry(arguments: argparse.Namespace) -> Telemetry | None:
     """Return what sends traces, where that was asked for. Raises ConfigError."""
     if arguments.otlp is None:
+        if arguments.otlp_texts:
+            raise ConfigError("--otlp-texts says what is sent, and nothing is without --otlp; give both or neither")
         return None
     from corrigenda.telemetry import Telemetry  # noqa: PLC0415  # as above
 
-    return Telemetry.exporting(arguments.otlp, content=arguments.otlp_texts)
-
-
-def _recording(telemetry: Telemetry) -> Callable[[Served], None]:
-    """Return an observer that records the reports of a request."""
-
-    def record(served: Served) -> None:
-        for report in served.reports if served.route != "/v1/decide" else ():
-            telemetry.record("ask" if served.route == "/v1/chat/completions" else "check", report)
-
-    return record
+    endpoint = arguments.otlp or os.environ.get(_ENDPOINT)
+    if not endpoint:
+        raise ConfigError(f"--otlp needs the collector's address (http://localhost:4318), or {_ENDPOINT} set to it")
+    return Telemetry.exporting(endpoint, content=arguments.otlp_texts)
 
 
 async def _run(settings: Settings, options: ServerOptions, host: str, port: int) -> None:

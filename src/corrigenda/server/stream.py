@@ -29,6 +29,7 @@ class Pump(Generic[T]):
         self._source = source
         self._items: asyncio.Queue[object] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
+        self._stopped = False
 
     async def __aenter__(self) -> Pump[T]:
         """Start."""
@@ -40,6 +41,7 @@ class Pump(Generic[T]):
     ) -> None:
         """Stop, and wait until the generator has cleaned up."""
         assert self._task is not None
+        self._stopped = True
         self._task.cancel()
         await asyncio.wait({self._task})
 
@@ -50,6 +52,10 @@ class Pump(Generic[T]):
                     self._items.put_nowait(item)
         except Exception as exc:
             self._items.put_nowait(exc)
+        except asyncio.CancelledError:
+            if not self._stopped:  # else nobody would be told, and the client would hear that work goes on for ever
+                self._items.put_nowait(RuntimeError("the work on a reply was cancelled from inside"))
+            raise
         self._items.put_nowait(_END)
 
     async def next(self, within_s: float) -> T | None:

@@ -46,12 +46,12 @@ async def _verify(service: Service, exchange: Exchange, served: Served, data: An
     choices = choices_of(body, correct=served.mode == "correct")
     async with service.turn(served, deadline_of(body.deadline, limits, "deadline")) as left_s:
         if not batch:
-            report = await _check(service, items[0], replace(choices, timeout=left_s), "")
+            report = await _check(service, served, items[0], replace(choices, timeout=left_s), "")
             served.reports.append(report)
             await exchange.reply(200, report_of(report))
             return
         end, gate = time.perf_counter() + left_s, asyncio.Semaphore(AT_A_TIME)
-        found = await together([_one(service, item, choices, n, end, gate) for n, item in enumerate(items)])
+        found = await together([_one(service, served, item, choices, n, end, gate) for n, item in enumerate(items)])
     served.reports += [each for each in found if isinstance(each, Report)]
     parts = [report_of(each) if isinstance(each, Report) else each.body() for each in found]
     await exchange.reply(200, {"reports": parts})
@@ -67,29 +67,43 @@ def _require_fitting(item: Item, limits: Limits, where: str) -> None:
 
 
 async def _one(
-    service: Service, item: Item, choices: Choices, number: int, end: float, gate: asyncio.Semaphore
+    service: Service,
+    served: Served,
+    item: Item,
+    choices: Choices,
+    number: int,
+    end: float,
+    gate: asyncio.Semaphore,
 ) -> Report | ApiError:
     """Check one of several answers, up to `end`; what goes wrong with it leaves the others alone."""
     async with gate:
         choices = replace(choices, timeout=max(end - time.perf_counter(), 1e-3))
         try:
-            return await _check(service, item, choices, f"items.{number}.")
+            return await _check(service, served, item, choices, f"items.{number}.")
         except Exception as exc:
             return translated(exc, service.engine.hide) or internal()
 
 
-async def _check(service: Service, item: Item, choices: Choices, where: str) -> Report:
+async def _check(service: Service, served: Served, item: Item, choices: Choices, where: str) -> Report:
     return await service.engine.check(
         item.answer,
         question=item.question,
         references=references_of(item.contexts, service.options.limits, f"{where}contexts"),
         choices=choices,
+        headers=served.headers,
     )
 
 
 async def decide(service: Service, exchange: Exchange, served: Served) -> None:
     """Decide a report anew from its scores. Raises ApiError."""
     body = understood(DecideBody, await exchange.json())
+    # A report of many claims takes seconds; they are not spent on the loop that all requests share.
+    decided, reply = await asyncio.to_thread(_decided, service, body)
+    served.reports.append(decided)
+    await exchange.reply(200, reply)
+
+
+def _decided(service: Service, body: DecideBody) -> tuple[Report, dict[str, Any]]:
     try:
         report = from_dict(body.report)
     except InputError as exc:
@@ -97,7 +111,7 @@ async def decide(service: Service, exchange: Exchange, served: Served) -> None:
     except (ArithmeticError, LookupError, RecursionError) as exc:
         raise wrong("not a corrigenda report", "report") from exc
     try:
-        decided = service.engine.corrigenda.decide(report, policy=body.policy, k=body.k)
+        decided = service.engine.corrigenda.decide(report, policy=body.policy, k=body.k, threshold=body.threshold)
         reply = report_of(decided)
         encoded(reply)
     except InputError:
@@ -105,5 +119,4 @@ async def decide(service: Service, exchange: Exchange, served: Served) -> None:
     except Exception as exc:
         # The report is the client's: whatever in it cannot be decided or written is its fault.
         raise wrong("the report holds values that cannot be decided on", "report") from exc
-    served.reports.append(decided)
-    await exchange.reply(200, reply)
+    return decided, reply

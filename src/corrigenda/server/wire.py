@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
 
 from corrigenda.report import plain, to_dict
 from corrigenda.server.problems import ApiError, wrong
@@ -25,6 +25,16 @@ Unit = Annotated[float, Field(ge=0, le=1)]
 B = TypeVar("B", bound=BaseModel)
 _BRANCHES = frozenset({"str", "Passage"})
 """Names that the validator puts into the place of an error where a field may have several forms."""
+_MOST_FAULTS = 100
+"""How many are looked at to choose the one that is told."""
+_NAME_CHARS = 60
+"""How much of an unknown field's name is said back."""
+
+
+class _First(FailFast):
+    """Lets a list be left at its first fault: to describe each of millions takes minutes and gigabytes."""
+
+    __hash__ = object.__hash__  # forms of a field must be hashable, and pydantic's own is not
 
 
 class _Closed(BaseModel):
@@ -40,7 +50,7 @@ class Passage(_Closed):
     source: str | None = Field(default=None, max_length=500)
 
 
-Contexts = str | list[str | Passage]
+Contexts = str | Annotated[list[str | Passage], _First()]
 
 
 class Choice(_Closed):
@@ -51,6 +61,7 @@ class Choice(_Closed):
     )
     policy: PolicyName | None = Field(default=None, description="The decision policy.")
     k: float | None = Field(default=None, ge=0, le=1000, description="Sensitivity of the threshold µ + kσ.")
+    threshold: Unit | None = Field(default=None, description="Threshold of the policies fixed and conformal.")
     contexts: Contexts | None = Field(
         default=None, description="Passages to check against, in place of a reference recalled from the question."
     )
@@ -75,7 +86,7 @@ class Turn(BaseModel):
 
     model_config = ConfigDict(extra="allow", strict=True)
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: str | list[dict[str, Any]] | None = None
+    content: str | Annotated[list[dict[str, Any]], _First()] | None = None
 
 
 class ChatBody(BaseModel):
@@ -88,7 +99,7 @@ class ChatBody(BaseModel):
         max_length=500,
         description="The upstream's model; `corrigenda`, or nothing: the one that the server was started with.",
     )
-    messages: list[Turn] = Field(min_length=1)
+    messages: Annotated[list[Turn], _First()] = Field(min_length=1)
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     temperature: float | None = Field(default=None, ge=0, le=2)
@@ -106,6 +117,7 @@ class _Checking(_Closed):
     )
     policy: PolicyName | None = Field(default=None, description="The decision policy.")
     k: float | None = Field(default=None, ge=0, le=1000, description="Sensitivity of the threshold µ + kσ.")
+    threshold: Unit | None = Field(default=None, description="Threshold of the policies fixed and conformal.")
     language: Language | None = None
     deadline: float | None = Field(default=None, gt=0, description="Seconds for the whole call.")
 
@@ -125,7 +137,7 @@ class VerifyBody(_Checking, Item):
 class BatchBody(_Checking):
     """Several answers to check with the same settings."""
 
-    items: list[Item] = Field(min_length=1)
+    items: Annotated[list[Item], _First()] = Field(min_length=1)
 
 
 class DecideBody(_Closed):
@@ -134,6 +146,7 @@ class DecideBody(_Closed):
     report: dict[str, Any] = Field(description="A report, as this server gave it.")
     policy: PolicyName | None = None
     k: float | None = Field(default=None, ge=0, le=1000)
+    threshold: Unit | None = Field(default=None, description="Threshold of the policies fixed and conformal.")
 
 
 def understood(kind: type[B], data: Any, where: str = "") -> B:
@@ -151,15 +164,26 @@ def _explained(exc: ValidationError, where: str) -> ApiError:
 
     Of several the one with the longest place: where a field may have several forms, that is the form that was meant.
     """
+    if exc.error_count() > _MOST_FAULTS:
+        return wrong(f"{where or 'the body'}: there are {exc.error_count()} faults; see /docs for what it may hold")
     found = exc.errors(include_url=False, include_input=False, include_context=False)
     first = max(found, key=lambda complaint: len(complaint["loc"]))
-    place = [p for p in first["loc"] if isinstance(p, int) or (p.isidentifier() and p not in _BRANCHES)]
-    param = ".".join(str(part) for part in ([where] if where else []) + place) or None
-    if first["type"] == "extra_forbidden":
+    unknown = first["type"] == "extra_forbidden"
+    *place, last = first["loc"] or ("",)
+    # The last part of an unknown field's place is its name, which may be anything; elsewhere the names are ours.
+    named = [part for part in (*place, *(() if unknown else (last,))) if _is_ours(part)]
+    named += [last if len(str(last)) <= _NAME_CHARS else f"{str(last)[:_NAME_CHARS]}…"] if unknown else []
+    param = ".".join(str(part) for part in ([where] if where else []) + named) or None
+    if unknown:
         return wrong(f"unknown field {param!r}; see /docs for those that there are", param, code="unknown_field")
     if first["type"] == "missing":
         return wrong(f"the field {param!r} is missing", param, code="missing_field")
     return wrong(f"{param or 'the body'}: {first['msg']}", param)
+
+
+def _is_ours(part: int | str) -> bool:
+    """Return whether a part of a place is an index or the name of a field, and not of one of a field's forms."""
+    return isinstance(part, int) or (part.isidentifier() and part not in _BRANCHES)
 
 
 FINISH: Mapping[FinishReason, str] = {

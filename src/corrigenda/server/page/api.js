@@ -110,7 +110,7 @@ export async function verify(body, signal) {
   return asReport(await parsed(await call("v1/verify", body, signal)));
 }
 
-/** Decide a report anew, with another policy or k. No model runs. */
+/** Decide a report anew, with another policy, k or threshold. No model runs. */
 export async function decide(body, signal) {
   return asReport(await parsed(await call("v1/decide", body, signal)));
 }

@@ -85,8 +85,8 @@ async function runAsk(body, signal) {
 }
 
 function show(report) {
-  showReport(report, (policy, k) => {
-    choosePolicy(policy, k);
+  showReport(report, (choice) => {
+    choosePolicy(choice);
     run();
   });
 }

@@ -7,57 +7,98 @@ import { tallyText } from "./verdicts.js";
 
 const WAIT_MS = 150; // after the last movement of the slider, before the server is asked
 
-const MOST_K = 3; // the slider's end, unless the report has more
-const ADAPTIVE = new Set(["bounded", "paper"]); // the policies whose threshold follows the scores, by k
+const STEP = 0.01;
+const MOST = { k: 3, threshold: 1 }; // the slider's end, unless the report has more
+const LABELS = { k: "k", threshold: "Threshold" };
+// What each policy means, and the number that decides under it.
 const POLICIES = {
-  bounded: "τ = µ + kσ, kept between a floor and a ceiling, so that one false claim among true ones is found.",
-  fixed: "The same threshold for every answer, whatever its other scores.",
-  paper: "τ = µ + kσ exactly as published. It can be out of reach: a few false claims among many true ones pass.",
-  conformal: "A threshold calibrated so that true claims are seldom flagged. It holds only once it was calibrated.",
+  bounded: {
+    moves: "k",
+    means: "τ = µ + kσ, kept between a floor and a ceiling, so that one false claim among true ones is found.",
+  },
+  fixed: { moves: "threshold", means: "The same threshold for every answer, whatever its other scores." },
+  paper: {
+    moves: "k",
+    means: "τ = µ + kσ exactly as published. It can be out of reach: a few false claims among many true ones pass.",
+  },
+  conformal: {
+    moves: "threshold",
+    means: "A threshold calibrated so that true claims are seldom flagged. It holds only as it was calibrated.",
+  },
 };
+
 /**
  * Return {node, stop} for the controls over `original`, the report as it came from the run. `onDecided(report)` gets
- * each report that the server decided anew, and the original one on a reset. `onRerun(policy, k)` runs all again.
+ * each report that the server decided anew, and the original one on a reset. `onRerun({policy, k, threshold})` runs all
+ * again; what is null there is left to the server.
  */
 export function decisionControls(original, onDecided, onRerun) {
   const start = original.decision;
   let [timer, running] = [null, null];
+  let chosen = asItWasRun(start); // by `key`: numbers of the run, and those that were moved to
+  // By `key`: the server's own numbers, as far as it has told them; null where it has none.
+  const said = start.threshold == null ? { [start.policy]: null } : {};
 
-  const policy = el("select", { id: "decide-policy", onchange: () => changed(0) });
-  for (const name of Object.keys(POLICIES)) policy.append(el("option", { value: name }, name));
-  const most = Math.max(MOST_K, Math.ceil(start.k));
+  const policy = el("select", { id: "decide-policy", onchange: () => chosePolicy() });
+  const own = POLICIES[start.policy] === undefined; // made by whoever runs the server: it has no name to ask by
+  for (const name of [...(own ? [start.policy] : []), ...Object.keys(POLICIES)]) {
+    policy.append(el("option", { value: name }, name));
+  }
   const slider = el("input", {
-    id: "decide-k",
+    id: "decide-number",
     type: "range",
     min: 0,
-    max: most,
-    step: 0.01,
-    oninput: () => changed(WAIT_MS),
+    step: STEP,
+    "aria-describedby": "decide-why",
+    oninput: () => moved(),
   });
+  const name = el("label", { for: "decide-number" });
   const shown = el("span", { class: "value", "aria-hidden": "true" });
+  const why = el("p", { class: "hint", id: "decide-why" });
   const means = el("p", { class: "hint" });
   const note = el("p", { class: "hint note" });
   const trouble = el("p", { class: "mistake", role: "alert" });
   const back = el("button", { type: "button", class: "plain", onclick: () => reset() }, "As it was run");
-  const again = el(
-    "button",
-    { type: "button", class: "plain", onclick: () => onRerun(policy.value, ADAPTIVE.has(policy.value) ? k() : null) },
-    "Run again with this",
-  );
+  const again = el("button", { type: "button", class: "plain", onclick: () => rerun() }, "Run again with this");
   const actions = el("div", { class: "actions" }, back, again);
-  const k = () => Number(slider.value);
 
-  /** Show the slider's value, and whether the policy makes use of it. */
+  const moves = () => POLICIES[policy.value]?.moves ?? null;
+  const key = () => (moves() === "k" ? "k" : policy.value); // a threshold means another thing under each policy
+  const value = () => (moves() === null ? null : (chosen[key()] ?? said[key()] ?? null));
+  /** The chosen number as the API takes it; nothing where it is left to the server. */
+  const choice = () => (moves() === null || chosen[key()] === undefined ? {} : { [moves()]: chosen[key()] });
+
+  /** Show the policy's number, or why there is none to move. */
   const fit = () => {
-    slider.disabled = !ADAPTIVE.has(policy.value);
-    put(shown, number(Number(slider.value)));
-    put(means, POLICIES[policy.value]);
+    const now = value();
+    put(name, LABELS[moves()] ?? "No number");
+    slider.max = Math.max(MOST[moves()] ?? 1, Math.ceil(now ?? 0));
+    if (now !== null) slider.value = String(now);
+    slider.disabled = now === null;
+    put(shown, number(now));
+    put(why, now === null && whyNot(policy.value, said[key()] !== undefined));
+    why.hidden = now !== null;
+    put(means, POLICIES[policy.value]?.means);
   };
 
-  const changed = (wait) => {
-    fit();
+  const ask = (wait) => {
     clearTimeout(timer);
     timer = setTimeout(send, wait);
+  };
+
+  const chosePolicy = () => {
+    if (moves() === null) {
+      reset();
+    } else {
+      fit();
+      ask(0);
+    }
+  };
+
+  const moved = () => {
+    chosen[key()] = Number(slider.value);
+    fit();
+    ask(WAIT_MS);
   };
 
   const send = async () => {
@@ -65,12 +106,15 @@ export function decisionControls(original, onDecided, onRerun) {
     const mine = new AbortController();
     running = mine;
     try {
-      const report = await decide({ report: original, policy: policy.value, k: k() }, mine.signal);
+      const report = await decide({ report: original, policy: policy.value, ...choice() }, mine.signal);
       if (running !== mine) return;
+      if (chosen[key()] === undefined) said[key()] = report.decision?.[moves()] ?? null;
+      fit();
       put(trouble);
       tell(report);
       onDecided(report);
-      say(`${policy.value}${slider.disabled ? "" : `, k ${number(k())}`}: ${tallyText(report.claims)}`);
+      const at = value() === null ? "" : `, ${moves()} ${number(value())}`;
+      say(`${policy.value}${at}: ${tallyText(report.claims)}`);
     } catch (error) {
       if (error.name === "AbortError" || running !== mine) return;
       const problem = problemOf(error);
@@ -85,12 +129,16 @@ export function decisionControls(original, onDecided, onRerun) {
     put(note, !fresh && "Decided anew from the stored scores. The text and its edits are as they were run.");
   };
 
-  const reset = () => {
+  const stop = () => {
     clearTimeout(timer);
     running?.abort();
     running = null;
+  };
+
+  const reset = () => {
+    stop();
+    chosen = asItWasRun(start);
     policy.value = start.policy;
-    slider.value = String(start.k);
     fit();
     put(trouble);
     tell(original);
@@ -99,31 +147,37 @@ export function decisionControls(original, onDecided, onRerun) {
     say(`As it was run: ${tallyText(original.claims)}`);
   };
 
+  const rerun = () => onRerun({ policy: moves() === null ? "" : policy.value, k: null, threshold: null, ...choice() });
+
   policy.value = start.policy;
-  slider.value = String(start.k);
   fit();
   tell(original);
   const node = el(
     "div",
     { class: "controls" },
     el("div", { class: "field" }, el("label", { for: "decide-policy" }, "Policy"), policy),
-    el(
-      "div",
-      { class: "field slider" },
-      el("span", { class: "pair" }, el("label", { for: "decide-k" }, "k"), shown),
-      slider,
-    ),
+    el("div", { class: "field slider" }, el("span", { class: "pair" }, name, shown), slider, why),
     means,
     note,
     trouble,
     actions,
   );
-  const stop = () => {
-    clearTimeout(timer);
-    running?.abort();
-    running = null;
-  };
   return { node, stop };
+}
+
+/** Return the numbers that a decision was made with, by what `key` calls them. */
+function asItWasRun(decision) {
+  const numbers = { k: decision.k ?? undefined };
+  if (POLICIES[decision.policy]?.moves === "threshold") numbers[decision.policy] = decision.threshold ?? undefined;
+  return numbers;
+}
+
+/** Say why a policy has no number to move; `told`: the server has decided by it. */
+function whyNot(policy, told) {
+  if (POLICIES[policy] === undefined) return "The server's own policy: it has no number that can be moved here.";
+  if (!told) return "The server has not told its threshold yet.";
+  if (policy === "conformal") return "No threshold: it was calibrated on too few claims, so nothing can be flagged.";
+  return "The server names no threshold for it.";
 }
 
 /** Return the figures of a decision as a list of terms. */
@@ -131,7 +185,7 @@ export function decisionFigures(decision) {
   const figures = [
     ["µ", decision.mu],
     ["σ", decision.sigma],
-    ["k", decision.policy === "fixed" || decision.policy === "conformal" ? null : decision.k],
+    ["k", POLICIES[decision.policy]?.moves === "threshold" ? null : decision.k],
     ["τ", decision.tau],
     ["µ + kσ", decision.policy === "bounded" && decision.tau_raw !== decision.tau ? decision.tau_raw : null],
     ["floor", decision.floor],

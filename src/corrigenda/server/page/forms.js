@@ -28,6 +28,7 @@ export function setUpForms(onSubmit, onTab) {
     panel.addEventListener("submit", (event) => event.preventDefault());
     setUpPassages(panel.querySelector(".passages"));
   }
+  byId("option-policy").addEventListener("change", fitNumbers);
   byId("main").addEventListener("keydown", (event) => {
     const here = event.target.closest(".entry") !== null;
     if (here && event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
@@ -38,6 +39,7 @@ export function setUpForms(onSubmit, onTab) {
   const follow = () => TABS.includes(location.hash.slice(1)) && open(location.hash.slice(1), onTab);
   addEventListener("hashchange", follow);
   follow();
+  fitNumbers(); // a browser may bring back what was chosen before the page was loaded again
 }
 
 function open(name, onTab) {
@@ -120,10 +122,19 @@ export function offerModels(ids) {
   byId("model-field").hidden = ids.length < 2;
 }
 
-/** Choose a policy and k for the next run. */
-export function choosePolicy(policy, k) {
+/** Choose a policy and its number for the next run; "" and null leave them to the server. */
+export function choosePolicy({ policy, k, threshold }) {
   byId("option-policy").value = policy;
   byId("option-k").value = k === null ? "" : String(k);
+  byId("option-threshold").value = threshold === null ? "" : String(threshold);
+  fitNumbers();
+}
+
+/** Show the number that the chosen policy has. */
+function fitNumbers() {
+  const fixed = ["fixed", "conformal"].includes(byId("option-policy").value);
+  byId("k-field").hidden = fixed;
+  byId("threshold-field").hidden = !fixed;
 }
 
 /** Return the body of the open form's request, or null after its mistakes were shown and the first one focused. */
@@ -133,7 +144,7 @@ export function readForm() {
     (text) => text.trim() !== "",
   );
   const options = readOptions();
-  const wrong = options === null ? [["option-k", "k is a number from 0 on, or left empty."]] : [];
+  const wrong = wrongNumbers();
   if (active === "ask") {
     const question = byId("ask-question").value;
     if (question.trim() === "") wrong.unshift(["ask-question", "Type a question."]);
@@ -161,14 +172,30 @@ export function readForm() {
   };
 }
 
+const NUMBERS = {
+  k: "k is a number from 0 to 1000, or left empty.",
+  threshold: "A threshold is a number from 0 to 1, or left empty.",
+};
+
+/** Return the numbers among the options that count now, each with its box. */
+function numbers() {
+  return Object.keys(NUMBERS)
+    .filter((name) => !byId(`${name}-field`).hidden)
+    .map((name) => [name, byId(`option-${name}`)]);
+}
+
+function wrongNumbers() {
+  return numbers()
+    .filter(([, box]) => ["badInput", "rangeUnderflow", "rangeOverflow"].some((fault) => box.validity[fault]))
+    .map(([name]) => [`option-${name}`, NUMBERS[name]]);
+}
+
 function readOptions() {
   const options = { mode: byId("option-mode").value };
   const [policy, language] = [byId("option-policy").value, byId("option-language").value];
-  const box = byId("option-k");
   if (policy !== "") options.policy = policy;
   if (language !== "") options.language = language;
-  if (box.validity.badInput || box.validity.rangeUnderflow) return null;
-  if (box.value !== "") options.k = Number(box.value);
+  for (const [name, box] of numbers()) if (box.value !== "") options[name] = Number(box.value);
   return options;
 }
 

@@ -13,7 +13,7 @@ import { VERDICTS, badge, statusOf, tally, tallyText, worst } from "./verdicts.j
 const NARROW = matchMedia("(max-width: 899px)");
 let stopControls = () => {};
 
-/** Show `report` in the result section. `onRerun(policy, k)` is called when the user wants it run again. */
+/** Show `report` in the result section. `onRerun({policy, k, threshold})` is called to have it run again. */
 export function showReport(report, onRerun) {
   clearResult();
   const view = new View(report, onRerun);
