@@ -135,6 +135,42 @@ def _encoded(folder: Path, pairs: Sequence[tuple[str, str]]) -> list[Any]:
     return found
 
 
+def operators(folder: Path, pairs: Sequence[tuple[str, str]], scratch: Path) -> dict[str, float]:
+    """Return the seconds that onnxruntime spends in each kind of operator for all pairs: one thread, a pair at a time.
+
+    `weights` are matrix products with the model's weights, `attention` all others, `else` what is left.
+    """
+    import numpy as np  # noqa: PLC0415  # an extra
+    import onnxruntime as ort  # noqa: PLC0415
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.enable_profiling = True
+    options.profile_file_prefix = str(scratch / "operators")
+    session = ort.InferenceSession(str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"])
+    for encoded in _encoded(folder, pairs):
+        arrays = (encoded.ids, encoded.attention_mask, encoded.type_ids)
+        names = ("input_ids", "attention_mask", "token_type_ids")
+        session.run(None, {name: np.array([row], dtype=np.int64) for name, row in zip(names, arrays, strict=True)})
+    return shares(json.loads(Path(session.end_profiling()).read_text("utf-8")))
+
+
+_PRODUCTS = ("MatMul", "FusedMatMul", "Gemm")
+
+
+def shares(events: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the seconds of each kind of operator in a profile of onnxruntime."""
+    found = {"weights": 0.0, "attention": 0.0, "else": 0.0}
+    for event in events:
+        if event.get("cat") == "Node" and event["name"].endswith("_kernel_time"):
+            kind = "else"
+            if event["args"]["op_name"] in _PRODUCTS:
+                # Weights are packed when the model is loaded, and then are no input of the product.
+                kind = "weights" if len(event["args"]["input_type_shape"]) == 1 else "attention"
+            found[kind] += event["dur"] / 1e6
+    return found
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Environments:
     """Where the peers are installed, each by itself."""

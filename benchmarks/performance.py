@@ -26,6 +26,8 @@ from benchmarks.measured import ROOT, framed, keep, load
 
 HERE = Path(__file__).parent
 DOCS = ROOT / "docs"
+QUIET = 0.5
+"""Processes that want a core, from which on a warning is given."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,6 +128,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     unknown = set(names) - {part.name for part in PARTS}
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(part.name for part in PARTS)}")
+    busy = load()
+    if busy is not None and busy > QUIET and not (arguments.write or arguments.quick):
+        print(
+            f"the machine is busy (load {busy:g}): ratios to what waits busily, as torch does, come out too large",
+            file=sys.stderr,
+        )
     failed = []
     for part in PARTS:
         if part.name in names and not arguments.write:

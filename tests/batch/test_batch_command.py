@@ -45,7 +45,7 @@ def test_every_row_gets_its_report_in_the_order_of_the_input(here: Path, capsys:
     ]
     assert "rows      4 of 4 done: 2 corrected, 2 verified" in out
     assert "answers   50.0% have a contradicted claim (95%: 15.0% to 85.0%), of 4" in out
-    assert "4 rows, 1 of them to be asked; 0 are done; the state is in out.jsonl.state" in err
+    assert "4 rows, 1 of them to be asked, 1 answers without contexts; 0 are done; the state is in" in err
     assert "4 of 4 rows, took" in err
     assert summary(here)["complete"]
     assert sorted(p.name for p in here.glob("out*")) == [
@@ -220,7 +220,7 @@ def test_the_same_input_under_another_name_is_the_same_run(here: Path, capsys: p
     [
         (["--k", "0.5"], "settings.k: 0.7 there, 0.5 here"),
         (["--no-correct"], "correct: true there, false here"),
-        (["--column", "id=name"], 'columns.id: null there, "name" here'),
+        (["--column", "answer=answer"], 'columns.answer: null there, "answer" here'),
     ],
 )
 def test_other_settings_are_refused(

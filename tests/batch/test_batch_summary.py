@@ -112,8 +112,8 @@ def test_a_summary(tmp_path: Path) -> None:
     found = summary_of(tmp_path, Prices())
     rates = found.pop("hallucination_rate")
     assert {name: (rate["value"], rate["contradicted"], rate["n"]) for name, rate in rates.items()} == {
-        "answers": (0.333333, 1, 3),
-        "claims": (0.25, 1, 4),
+        "answers": (0.5, 1, 2),
+        "claims": (0.333333, 1, 3),
     }
     assert found == {
         "schema": "1.0",

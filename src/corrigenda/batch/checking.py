@@ -42,16 +42,17 @@ class Counts:
 def check(files: Sequence[File], columns: Columns, progress: Callable[[int], None] | None = None) -> Counts:
     """Read every row and return how many there are. `progress(rows)` is told now and then.
 
-    Raises InputError, naming file and line, for the first row that is none, for an id that is used twice, and when
-    there is no row at all.
+    Raises InputError, naming file and line, for the first row that is none, for an id that is used twice, for a column
+    that `columns` names and no row has, and when there is no row at all.
     """
     asks = recalls = number = 0
+    seen: set[str] = set()
     per_file = []
     try:
         with closing(_Ids()) as ids:
             for index, file in enumerate(files):
                 first = number
-                with closing(read(file, first, columns)) as rows:
+                with closing(read(file, first, columns, seen=seen)) as rows:
                     for row, line in rows:
                         number += 1
                         asks += row.answer is None
@@ -70,6 +71,12 @@ def check(files: Sequence[File], columns: Columns, progress: Callable[[int], Non
         raise InputError(f"the id {twice[0]!r} is used twice: {places}; give each row its own, or none")
     if number == 0:
         raise InputError(f"there is no row in {', '.join(repr(str(file.path)) for file in files[:3])}; check the input")
+    for field, name in columns.names.items():
+        if name not in seen:  # a slip, which would have answers asked for that are there
+            raise InputError(
+                f"no row of the input has the column {name!r} (--column {field}={name}); check its name, or leave "
+                "it out"
+            )
     return Counts(rows=number, asks=asks, recalls=recalls, per_file=tuple(per_file))
 
 

@@ -211,8 +211,9 @@ def shown(summary: Mapping[str, Any], output: str) -> list[str]:
     for stage, spent in list(summary["seconds"]["stages"].items())[:4]:
         lines.append(f"  {stage:<11} {spent['mean']:g} s on average, {spent['most']:g} at most")
     for kind, n in list(summary["failures"]["by_kind"].items())[:5]:
-        first = next(each for each in summary["failures"]["listed"] if each["kind"] == kind) if n else {}
-        lines.append(f"failed    {n} {kind}, the first {first.get('id')}: {first.get('reason')}")
+        first = next((each for each in summary["failures"]["listed"] if each["kind"] == kind), None)
+        example = "" if first is None else f", the first {first['id']}: {first['reason']}"  # not all are listed
+        lines.append(f"failed    {n} {kind}{example}")
     lines.append(f"output    {output}")
     return lines
 

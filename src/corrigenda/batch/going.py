@@ -78,31 +78,40 @@ def go(plan: Plan) -> tuple[dict[str, Any], int]:
     OutputFailed when the disk is full; the state stays usable.
     """
     kind_of(plan.output, "the output")
+    if plan.output.is_dir():
+        raise InputError(f"the output {str(plan.output)!r} is a folder; name a file")
     files = files_of(plan.inputs, plan.output)
     checksums = of_settings(plan.settings)
     with locked(plan.output):
         output.remove_parts(plan.output)
         there = _there(plan)
         prints, counts = _checked(plan, files, checksums, there)
+        given = _Input(files, prints, counts, plan.columns)
+        _require_chat(plan, given)
         if plan.overwrite:
             _remove_state(plan.output)
         with closing(State(state_path(plan.output))) as state:
             known = manifest.manifest_of(plan.settings, plan.columns, prints, checksums, correct=plan.correct)
             state.begin({**known, "counts": asdict(counts)})
-            return _carried_out(plan, _Input(files, prints, counts, plan.columns), state, checksums)
+            return _carried_out(plan, given, state, checksums)
 
 
 def _there(plan: Plan) -> Mapping[str, Any] | None:
     """Return the manifest of the run that is to be gone on from; None where a new one begins.
 
-    Raises InputError where there is an output that no run left.
+    A run that did nothing yet (its models could not be had) binds none after it. Raises InputError where there is an
+    output that no run left.
     """
     path = state_path(plan.output)
     if plan.overwrite:
         return None
     if path.exists():
         with closing(State(path)) as state:
-            return state.manifest
+            begun, empty = state.manifest is not None, state.empty()
+            if not empty:
+                return state.manifest
+        if begun:
+            return None
     if plan.output.exists():
         raise InputError(
             f"the output {str(plan.output)!r} exists, and there is no state of a run beside it; name another output, "
@@ -154,9 +163,11 @@ class _Input:
 
         manifest.require_unchanged(self.files, self.prints)
         first = 0
-        for file, rows in zip(self.files, self.counts.per_file, strict=True):
+        for file, known, rows in zip(self.files, self.prints, self.counts.per_file, strict=True):
             with closing(read(file, first, self.columns, wanted)) as placed:
                 for row, _ in placed:
+                    # A row of a changed file would be kept as one of the file that the state is of.
+                    manifest.require_unchanged([file], [known])
                     yield row
             first += rows
         manifest.require_unchanged(self.files, self.prints)
@@ -173,16 +184,20 @@ class _Input:
         return None
 
 
-def _carried_out(plan: Plan, given: _Input, state: State, checksums: Mapping[str, str]) -> tuple[dict[str, Any], int]:
-    total, before = given.counts.rows, state.counts()
+def _require_chat(plan: Plan, given: _Input) -> None:
     if plan.settings.llm == "none" and given.counts.asks:
         raise InputError(
             f"{given.first_to_ask()} has no answer, and asking needs a chat model; set llm (for instance --llm "
             "openai:gpt-4o-mini), or give the answer"
         )
+
+
+def _carried_out(plan: Plan, given: _Input, state: State, checksums: Mapping[str, str]) -> tuple[dict[str, Any], int]:
+    total, before = given.counts.rows, state.counts()
     done = sum(before.values()) - (before.get("failed", 0) if plan.retry_failed else 0)
     asks = f", {given.counts.asks} of them to be asked" if given.counts.asks else ""
-    tell(f"{total} rows{asks}; {done} are done; the state is in {state.path}")
+    recalls = f", {given.counts.recalls} answers without contexts" if given.counts.recalls else ""
+    tell(f"{total} rows{asks}{recalls}; {done} are done; the state is in {state.path}")
     ended = _Ended()
     if done < total:
         engine = plan.engine(given.counts, checksums)

@@ -62,7 +62,11 @@ def files_of(inputs: Sequence[str], output: Path) -> tuple[File, ...]:
                 raise InputError(f"the input folder {name!r} has no file to read; there must be some named {KNOWN}")
         elif path.exists():
             if _same(path, output):
-                raise InputError(f"{name!r} is both input and output; name another output")
+                raise InputError(
+                    f"{name!r} is both input and output; name another output, or quote the pattern that it fits"
+                )
+            if not path.is_file():
+                raise InputError(f"the input {name!r} is no file, and is read more than once; write it to a file")
             some = [kind_of(path, "the input")]
         else:
             some = _globbed(name, output)

@@ -19,6 +19,8 @@ from corrigenda.batch.inputs import File, kind_of
 from corrigenda.batch.rows import Done
 from corrigenda.files import OutputFailed
 
+_LINE_ENDS = "\u0085\u2028\u2029"
+"""What JSON lets stand in a text and some readers, Python's `splitlines` among them, take for the end of a line."""
 MANY = 256
 """Rows that are put into Parquet together."""
 
@@ -100,7 +102,8 @@ def _columns(done: Done) -> dict[str, Any]:
         "id": done.id,
         "status": done.status,
         "report": None if done.report is None else _json(done.report),
-        "error": done.error,
+        # Parquet cannot hold half a character, which an error may quote.
+        "error": None if done.error is None else done.error.encode("utf-8", "backslashreplace").decode(),
         "kind": done.kind,
     }
 
@@ -111,4 +114,6 @@ def _json(value: Any) -> str:
         text.encode()
     except UnicodeEncodeError:  # a lone surrogate, which only an escape can stand for
         return json.dumps(value, allow_nan=False)
+    for end in _LINE_ENDS:
+        text = text.replace(end, f"\\u{ord(end):04x}")
     return text

@@ -65,12 +65,16 @@ def place(file: File, line: int) -> str:
     return f"{str(file.path)!r}, {'row' if file.format == 'parquet' else 'line'} {line}"
 
 
-def read(file: File, first: int, columns: Columns, wanted: Wanted = all_rows) -> Generator[Placed, None, None]:
+def read(
+    file: File, first: int, columns: Columns, wanted: Wanted = all_rows, seen: set[str] | None = None
+) -> Generator[Placed, None, None]:
     """Yield the wanted rows of one file, whose first row has the number `first`. Use `contextlib.closing`.
 
-    Raises InputError, naming the place, for what cannot be read or is no row.
+    Those of the columns that `columns` names and that a row has are added to `seen`. Raises InputError, naming the
+    place, for what cannot be read or is no row.
     """
-    return _parquet(file, first, columns, wanted) if file.format == "parquet" else _lines(file, first, columns, wanted)
+    some = _parquet if file.format == "parquet" else _lines
+    return some(file, first, columns, wanted, set() if seen is None else seen)
 
 
 def count(file: File) -> int:
@@ -84,14 +88,16 @@ def count(file: File) -> int:
 # JSON lines ---------------------------------------------------------------------------------------------------------
 
 
-def _lines(file: File, first: int, columns: Columns, wanted: Wanted) -> Generator[Placed, None, None]:
+def _lines(file: File, first: int, columns: Columns, wanted: Wanted, seen: set[str]) -> Generator[Placed, None, None]:
     number, take, end = first, all_rows(0, 0), first
     for line, raw in _raw_lines(file):
         if number == end:
             end = number + BLOCK_ROWS
             take = wanted(number, end)
         if number in take:
-            yield Placed(_row(_json(raw, file, line), number, columns, file, line), line)
+            values = _json(raw, file, line)
+            seen.update(name for name in columns.names.values() if name in values)
+            yield Placed(_row(values, number, columns, file, line), line)
         number += 1
 
 
@@ -147,11 +153,15 @@ def _refuse_constant(name: str) -> None:
 # Parquet ------------------------------------------------------------------------------------------------------------
 
 
-def _parquet(file: File, first: int, columns: Columns, wanted: Wanted) -> Generator[Placed, None, None]:
+def _parquet(file: File, first: int, columns: Columns, wanted: Wanted, seen: set[str]) -> Generator[Placed, None, None]:
     import pyarrow as pa  # noqa: PLC0415  # as above
 
     with closing(_opened(file)) as parquet:
         names = [name for name in columns.all if name in parquet.schema_arrow.names]
+        seen.update(names)
+        twice = next((name for name in names if parquet.schema_arrow.names.count(name) > 1), None)
+        if twice is not None:
+            raise InputError(f"{str(file.path)!r} has the column {twice!r} twice; rename one of them")
         if not {columns.of("question"), columns.of("answer")} & set(names):
             raise InputError(_missing(f"{str(file.path)!r}", columns, parquet.schema_arrow.names))
         begin = 0
@@ -190,9 +200,16 @@ def _group(
         for offset in range(batch.num_rows):
             number, line = first + begin + offset, begin + offset + 1
             if number in take:
-                values = {name: batch.column(name)[offset].as_py() for name in names}
+                values = {name: _value(batch, name, offset, file, line) for name in names}
                 yield Placed(_row(values, number, columns, file, line), line)
         begin += batch.num_rows
+
+
+def _value(batch: Any, name: str, offset: int, file: File, line: int) -> Any:
+    try:
+        return batch.column(name)[offset].as_py()
+    except (ValueError, OverflowError) as exc:  # bytes that are not UTF-8, a time that Python has no date for
+        raise InputError(f"{place(file, line)}: {name!r} cannot be read: {exc}; write it as a text") from exc
 
 
 def _opened(file: File) -> Any:
@@ -247,7 +264,15 @@ def _id(values: Mapping[str, Any], number: int, columns: Columns, where: str) ->
             f"{where}: {columns.of('id')!r} must be a text or a whole number, got {shown(value)}; mend it, "
             "or leave it out"
         )
-    return str(value)
+    text = str(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError as exc:
+        raise InputError(
+            f"{where}: {columns.of('id')!r} holds half a character (a lone surrogate), which the output cannot: "
+            f"{shown(ascii(text))}; mend it, or leave it out"
+        ) from exc
+    return text
 
 
 def _contexts(value: Any, where: str, name: str) -> tuple[Reference, ...] | None:

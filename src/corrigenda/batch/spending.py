@@ -14,6 +14,9 @@ from corrigenda.batch.rows import Spent
 from corrigenda.ports import ChatModel, LabelScorer
 from corrigenda.types import ChatRequest, Completion, Delta, TokenUsage
 
+MOST_TOKENS = 1 << 40
+"""Of one call: more is a server's mistake, and would not fit the state."""
+
 
 class Ledger:
     """The calls of one row, by stage."""
@@ -24,14 +27,19 @@ class Ledger:
 
     def note(self, stage: str, usage: TokenUsage) -> None:
         """Count one call."""
-        known = usage.prompt_tokens is not None and usage.completion_tokens is not None
+        prompt, completion = _meant(usage.prompt_tokens), _meant(usage.completion_tokens)
         spent = Spent(
             calls=1,
-            prompt_tokens=usage.prompt_tokens or 0,
-            completion_tokens=usage.completion_tokens or 0,
-            unreported=int(not known),
+            prompt_tokens=prompt or 0,
+            completion_tokens=completion or 0,
+            unreported=int(prompt is None or completion is None),
         )
         self.spent[stage] = self.spent.get(stage, Spent()) + spent
+
+
+def _meant(tokens: int | None) -> int | None:
+    """Return a number of tokens; None where none was reported, or one that no call can have."""
+    return tokens if tokens is not None and 0 <= tokens <= MOST_TOKENS else None
 
 
 _ROW: ContextVar[Ledger | None] = ContextVar("corrigenda_batch_row", default=None)

@@ -115,6 +115,10 @@ class State:
         """Return how many rows are done, by status."""
         return dict(self._all("SELECT status, count(*) FROM rows GROUP BY status ORDER BY status"))
 
+    def empty(self) -> bool:
+        """Whether nothing was done yet."""
+        return self.manifest is None or not next(self._all("SELECT EXISTS (SELECT * FROM rows)"))[0]
+
     def spent(self) -> dict[str, Spent]:
         """Return what all rows cost together, by stage; rows that were done again count each time."""
         return {
@@ -136,10 +140,18 @@ class State:
         return float(next(self._all(query, min(int(share * rows), rows - 1)))[0])
 
     def all(self) -> Iterator[Done]:
-        """Yield what is done, in the order of the input, without its cost. Memory stays flat."""
+        """Yield what is done, in the order of the input, without its cost. Memory stays flat.
+
+        Raises InputError where an entry is damaged.
+        """
         query = "SELECT number, id, seconds, payload FROM rows JOIN payloads USING (number) ORDER BY number"
         for number, name, seconds, payload in self._all(query):
-            yield Done(number=number, id=name, seconds=seconds, **json.loads(zlib.decompress(payload)))
+            try:
+                content = json.loads(zlib.decompress(payload))
+                done = Done(number=number, id=name, seconds=seconds, **content)
+            except (zlib.error, ValueError, TypeError) as exc:
+                raise _no_state(self.path) from exc
+            yield done
 
     def close(self) -> None:
         """Close the file; its write-ahead log is merged into it."""
@@ -155,13 +167,13 @@ class State:
         except sqlite3.Error as exc:
             with suppress(sqlite3.Error):
                 self._database.execute("ROLLBACK")
-            raise _refused(self.path, exc) from exc
+            raise _why(self.path, exc) from exc
 
     def _all(self, query: str, *values: Any) -> Iterator[tuple[Any, ...]]:
         try:
             yield from self._database.execute(query, values)
-        except (sqlite3.Error, zlib.error) as exc:
-            raise _refused(self.path, exc) from exc
+        except sqlite3.Error as exc:
+            raise _why(self.path, exc) from exc
 
 
 def _opened(path: Path) -> sqlite3.Connection:
@@ -171,9 +183,7 @@ def _opened(path: Path) -> sqlite3.Connection:
         database.execute("PRAGMA synchronous=NORMAL")
         return database
     except sqlite3.DatabaseError as exc:
-        if "not a database" in str(exc):
-            raise _no_state(path) from exc
-        raise _refused(path, exc) from exc
+        raise _why(path, exc) from exc
 
 
 def _manifest(database: sqlite3.Connection, path: Path) -> Mapping[str, Any] | None:
@@ -190,6 +200,12 @@ def _manifest(database: sqlite3.Connection, path: Path) -> Mapping[str, Any] | N
             "with the version that began it, or begin anew with --overwrite"
         )
     return manifest
+
+
+def _why(path: Path, exc: sqlite3.Error) -> InputError | OutputFailed:
+    """Return what to raise: what SQLite says of the file itself is no matter of the disk."""
+    code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
+    return _no_state(path) if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT) else _refused(path, exc)
 
 
 def _no_state(path: Path) -> InputError:

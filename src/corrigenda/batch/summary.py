@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from corrigenda.batch.rows import PAIRS, Done, Spent
+from corrigenda.batch.rows import FAILED, PAIRS, Done, Spent
 from corrigenda.batch.state import State
 from corrigenda.files import save
 
@@ -150,7 +150,8 @@ class Tally:
     def _report(self, report: Mapping[str, Any]) -> None:
         verdicts = Counter(claim["verdict"] for claim in report["claims"])
         self.verdicts += verdicts
-        self.rates.add(verdicts.total() - verdicts["not_checkable"], verdicts["contradicted"])
+        if report["status"] != FAILED:  # of which nothing is known; it would count as an answer without a fault
+            self.rates.add(verdicts.total() - verdicts["not_checkable"], verdicts["contradicted"])
         self.models |= report["models"]
         spans: Counter[str] = Counter()
         for timing in report["timings"]:
