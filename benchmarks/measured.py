@@ -14,7 +14,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -171,7 +171,7 @@ def command(
         result = run(arguments)
         whole = framed(
             result,
-            command=f"python -m benchmarks.{module}",
+            command=" ".join((f"python -m benchmarks.{module}", *_flags(parser, arguments))),
             busy=busy,
             seconds=time.perf_counter() - begun,
             names=packages,
@@ -182,6 +182,14 @@ def command(
         return 0
 
     return main
+
+
+def _flags(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Iterator[str]:
+    """Yield the flags that were given another value than their default, but for places on this machine."""
+    for name, value in vars(arguments).items():
+        if value != parser.get_default(name) and name not in ("json", "environments", "constraint"):
+            shown = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+            yield f"--{name.replace('_', '-')}" + ("" if value is True else f" {shown}")
 
 
 def at_least(least: int) -> Callable[[str], int]:

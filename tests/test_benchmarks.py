@@ -61,7 +61,7 @@ def test_a_benchmark_prints_its_tables_and_keeps_its_result(tmp_path: Path, caps
     assert capsys.readouterr().out == "n is 3\n"
     kept = json.loads((tmp_path / "new" / "some.json").read_text("utf-8"))
     assert kept["result"] == {"n": 3}
-    assert kept["command"] == "python -m benchmarks.some"
+    assert kept["command"] == "python -m benchmarks.some --n 3"
     assert sorted(kept["versions"]) == ["corrigenda", "pytest"]
     assert sorted(kept["machine"]) == ["cores", "memory_gib", "processor", "python", "system"]
 
