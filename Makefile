@@ -23,7 +23,7 @@ fast: $(VENV)/.dev
 
 # The pure core that decides and edits is covered branch by branch.
 coverage: $(VENV)/.dev
-	$(BIN)/python -m pytest -q tests/test_policies.py tests/test_text.py tests/test_sentences.py tests/test_sentences_stream.py tests/test_pipeline.py tests/test_ask.py tests/test_lookup.py tests/stages/test_retrieve.py \
+	$(BIN)/python -m pytest -q tests/test_policies.py tests/test_text.py tests/test_sentences.py tests/test_sentences_stream.py tests/test_pipeline.py tests/test_ask.py tests/test_lookup.py tests/test_redecide.py tests/test_releasing_ends.py tests/stages/test_retrieve.py \
 		--cov=corrigenda.policies --cov=corrigenda.text --cov=corrigenda.sentences \
 		--cov=corrigenda.stages.reassemble --cov=corrigenda.stages.decide \
 		--cov-branch --cov-report=term-missing --cov-fail-under=100

@@ -80,7 +80,7 @@ def test_a_half_sent_request_is_forgotten() -> None:
 
 
 def test_a_client_that_stops_reading_is_dropped() -> None:
-    long = "Rome has seven hills. " * 12_000  # as events 9 MB, more than any buffer on the way takes
+    long = "Rome has seven hills. " * 12_000  # as events 19 MB, more than any buffer on the way takes
     rules = [{"stage": "generate", "reply": long}, *ASKED[1:]]
     with scripted(rules, [{"scores": [0.98, 0.01, 0.01]}], limits={"write_s": 0.3, "output_tokens": 100_000}) as server:
         plain = socket.socket()

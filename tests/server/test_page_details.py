@@ -206,8 +206,18 @@ def test_a_policy_without_a_number_to_move_says_why(
     box.select_option("bounded")
     expect(page.get_by_role("slider", name="k")).to_be_enabled()
     expect(page.locator("#decide-why")).to_be_empty()
-    box.select_option(decision["policy"])
+    page.get_by_role("button", name="As it was run").click()
     expect(slider).to_be_disabled()
+    expect(slider).to_have_accessible_description(why)
+    box.select_option("fixed")
+    expect(page.get_by_role("slider", name="Threshold")).to_be_enabled()
+    box.select_option(decision["policy"])
+    if decision["policy"] == "conformal":  # whose threshold is now the one of the server, which may have another
+        expect(slider).to_have_value("0.9")
+        expect(slider).to_be_enabled()
+        page.get_by_role("button", name="As it was run").click()
+    expect(slider).to_be_disabled()
+    expect(slider).to_have_accessible_description(why)
 
 
 def test_a_choice_of_models_is_offered_and_sent(browser: Browser) -> None:

@@ -35,9 +35,9 @@ const POLICIES = {
 export function decisionControls(original, onDecided, onRerun) {
   const start = original.decision;
   let [timer, running] = [null, null];
-  let chosen = asItWasRun(start); // by `key`: numbers of the run, and those that were moved to
-  // By `key`: the server's own numbers, as far as it has told them; null where it has none.
-  const said = start.threshold == null ? { [start.policy]: null } : {};
+  // By `key`: numbers of the run and those that were moved to; and the server's own, as far as it has told them, null
+  // where it has none.
+  let { chosen, said } = asItWasRun(start);
 
   const policy = el("select", { id: "decide-policy", onchange: () => chosePolicy() });
   const own = POLICIES[start.policy] === undefined; // made by whoever runs the server: it has no name to ask by
@@ -137,7 +137,7 @@ export function decisionControls(original, onDecided, onRerun) {
 
   const reset = () => {
     stop();
-    chosen = asItWasRun(start);
+    ({ chosen, said } = asItWasRun(start));
     policy.value = start.policy;
     fit();
     put(trouble);
@@ -165,11 +165,12 @@ export function decisionControls(original, onDecided, onRerun) {
   return { node, stop };
 }
 
-/** Return the numbers that a decision was made with, by what `key` calls them. */
+/** Return the numbers that a decision was made with, and what it tells of the policy's own. */
 function asItWasRun(decision) {
-  const numbers = { k: decision.k ?? undefined };
-  if (POLICIES[decision.policy]?.moves === "threshold") numbers[decision.policy] = decision.threshold ?? undefined;
-  return numbers;
+  const chosen = { k: decision.k ?? undefined };
+  if (POLICIES[decision.policy]?.moves !== "threshold") return { chosen, said: {} };
+  if (decision.threshold == null) return { chosen, said: { [decision.policy]: null } };
+  return { chosen: { ...chosen, [decision.policy]: decision.threshold }, said: {} };
 }
 
 /** Say why a policy has no number to move; `told`: the server has decided by it. */
