@@ -16,6 +16,8 @@ from corrigenda.batch.state import State
 
 ROWS = 500
 KILLS = 20
+EACH = 24
+"""Rows that a run which is killed may begin."""
 SLOW = [{**rule, "first_token_s": 0.01} for rule in ASKED]
 
 
@@ -49,9 +51,10 @@ def test_a_batch_that_is_killed_at_twenty_moments_gives_the_output_of_an_unbroke
     state = tmp_path / "broken" / "out.jsonl.state"
     seen: dict[int, Any] = {}
     for kill in range(KILLS):
-        process = started(tmp_path / "broken", *RUN, "--concurrency", "8")
+        # A fast machine would be through before the last kill; so each run begins few rows.
+        process = started(tmp_path / "broken", *RUN, "--concurrency", "8", "--max-rows", str(EACH))
         if kill % 5:  # while rows are made
-            goal = len(seen) + dice.randint(1, 25)
+            goal = len(seen) + dice.randint(1, EACH - 8)
             while process.poll() is None and rows_in(state) < goal:
                 time.sleep(0.001)
             time.sleep(dice.random() * 0.03)
