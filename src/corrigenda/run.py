@@ -112,7 +112,7 @@ class Run:
         """Start the clock and make what belongs to this report alone."""
         self.trace = Trace(on_stage=self.options.on_stage)
         self.deadline = Deadline.after(self.options.timeout)
-        self.chat = None if self.tools.chat is None else MeteredChat(self.tools.chat, self.trace)
+        self.chat = None if self.tools.chat is None else MeteredChat(self.tools.chat, self.trace.count)
         self.trace.warn(*getattr(self.tools.entailer, "warnings", ()))
         self.parts: asyncio.Queue[Part | None] = asyncio.Queue()  # sentences as they come; None: there are no more
         self._queue: asyncio.Queue[Part | None] = asyncio.Queue()  # those whose claims are known

@@ -86,12 +86,12 @@ def _total(counts: list[int | None]) -> int | None:
 
 
 class MeteredChat:
-    """A chat model whose calls are counted in a trace. Failed and abandoned calls count too, tokens unknown."""
+    """A chat model whose calls are counted. Failed and abandoned calls count too, tokens unknown."""
 
-    def __init__(self, inner: ChatModel, trace: Trace) -> None:
-        """Wrap `inner`, which is neither changed nor closed from here."""
+    def __init__(self, inner: ChatModel, count: Callable[[str, TokenUsage], None]) -> None:
+        """Wrap `inner`, which is neither changed nor closed from here. `count` gets each call's stage and tokens."""
         self._inner = inner
-        self._trace = trace
+        self._count = count
 
     @property
     def name(self) -> str:
@@ -106,7 +106,7 @@ class MeteredChat:
             usage = completion.usage
             return completion
         finally:
-            self._trace.count(request.stage, usage)
+            self._count(request.stage, usage)
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[Delta]:
         """Stream from the wrapped model and count the call."""
@@ -118,7 +118,7 @@ class MeteredChat:
                         usage = delta.completion.usage
                     yield delta
         finally:
-            self._trace.count(request.stage, usage)
+            self._count(request.stage, usage)
 
     async def aclose(self) -> None:
         """Do nothing: whoever made the wrapped model closes it."""

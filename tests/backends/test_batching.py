@@ -14,7 +14,7 @@ from corrigenda.backends.nli_chat import ChatEntailer
 from corrigenda.backends.nli_numbers import NumberChecked
 from corrigenda.backends.nli_scripted import ScriptedEntailer
 from corrigenda.errors import BackendError
-from corrigenda.types import Entailment, Pair, PairFailure
+from corrigenda.types import Entailment, Evidence, Pair, PairFailure, Span
 
 
 class Verifier:
@@ -192,9 +192,11 @@ def test_what_the_inner_verifier_knows_is_passed_on() -> None:
     assert (batched.name, batched.max_tokens, batched.count_tokens("abc")) == ("numbers", 100, 3)
     assert (batched.bounds, batched.warnings) == ((0.4, 0.8), ("be careful",))
     assert batched.explain is not None
-    assert batched.explain(None, "x") == "because"
+    scores = Entailment(entailment=1.0, neutral=0.0, contradiction=0.0)
+    evidence = Evidence(reference=0, span=Span(start=0, end=1), text="x", scores=scores)
+    assert batched.explain(evidence, "x") == "because"
     plain = BatchingEntailer(ScriptedEntailer({"rules": [{"scores": [1, 0, 0]}]}))
-    assert (plain.bounds, plain.warnings, plain.explain) == (None, (), None)
+    assert (plain.bounds, plain.warnings, plain.explain, plain.batches) == (None, (), None, True)
 
 
 def test_a_verifier_that_asks_a_chat_model_pair_by_pair_is_not_batched() -> None:

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from corrigenda.backends.around import AroundEntailer
 from corrigenda.errors import BackendError
 from corrigenda.ports import Entailer
 from corrigenda.types import Entailment, Pair, PairFailure
@@ -28,7 +29,7 @@ class _Ticket:
     future: asyncio.Future[Results] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
-class BatchingEntailer:
+class BatchingEntailer(AroundEntailer):
     """An Entailer over another one; see the module's docstring. It serves one event loop at a time."""
 
     def __init__(
@@ -47,36 +48,13 @@ class BatchingEntailer:
         """
         if window_s < 0 or max_pairs < 1:
             raise ValueError(f"the window must be at least 0 and the pairs at least 1, got {window_s!r}, {max_pairs!r}")
-        self._inner = inner
+        super().__init__(inner)
         self._window_s = window_s
         self._max_pairs = max_pairs
         self._on_call = on_call
         self._waiting: deque[_Ticket] = deque()
         self._enough = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
-        self.bounds: tuple[float, float] | None = getattr(inner, "bounds", None)
-        """Floor and ceiling for the policy `bounded`, where the inner verifier was calibrated with some."""
-        self.explain = getattr(inner, "explain", None)
-        """The inner verifier's words for what decides a window; None where it has none."""
-
-    @property
-    def name(self) -> str:
-        """The inner verifier's name."""
-        return self._inner.name
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What users of the inner verifier should know."""
-        return tuple(getattr(self._inner, "warnings", ()))
-
-    @property
-    def max_tokens(self) -> int:
-        """The inner verifier's limit."""
-        return self._inner.max_tokens
-
-    def count_tokens(self, text: str) -> int:
-        """Count with the inner verifier."""
-        return self._inner.count_tokens(text)
 
     async def entail(self, pairs: Sequence[Pair]) -> Results:
         """Score every pair, in the order given. See `corrigenda.ports.Entailer`."""

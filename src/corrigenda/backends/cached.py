@@ -11,13 +11,14 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol, get_args
 
 from corrigenda import __version__
+from corrigenda.backends.around import AroundEntailer
 from corrigenda.errors import BackendError, BadReply
 from corrigenda.ports import ChatModel, Entailer, LabelScorer
 from corrigenda.shelf import Claims, Kept, Shelf, repeatable
@@ -26,7 +27,6 @@ from corrigenda.types import (
     Completion,
     Delta,
     Entailment,
-    Evidence,
     FinishReason,
     Pair,
     PairFailure,
@@ -208,8 +208,11 @@ def recall_once(inner: ChatModel, cache: Store | None = None, **settings: Any) -
     return RecallOnceChat(inner, cache, **settings)
 
 
-class CachingEntailer:
-    """A verifier that scores equal pairs once, also while they are being scored. The inner one is not changed."""
+class CachingEntailer(AroundEntailer):
+    """A verifier that scores equal pairs once, also while they are being scored. The inner one is not changed.
+
+    Closing it closes the inner verifier; the cache is its owner's to close.
+    """
 
     def __init__(
         self, inner: Entailer, cache: Store | None = None, *, model: str | None = None, max_pairs: int = MAX_PAIRS
@@ -219,37 +222,12 @@ class CachingEntailer:
         `model` is what scores are known by beside the pair's texts and this package's version: the verifier's name by
         default; say more where that leaves something open (the checksum of its files, its calibration). No secret.
         """
-        self._inner = inner
+        super().__init__(inner)
         self._cache = cache
         self._model = inner.name if model is None else model
         self._shelf: Shelf[Entailment] = Shelf(max_pairs)
         self.reused = Reused()
         """What was reused since this object was made."""
-        self.bounds: tuple[float, float] | None = getattr(inner, "bounds", None)
-        """Floor and ceiling for the policy `bounded`, where the inner verifier was calibrated with some."""
-        self.explain: Callable[[Evidence, str], str | None] | None = getattr(inner, "explain", None)
-        """The inner verifier's words for what decides a window; None where it has none."""
-        self.batches: bool = getattr(inner, "batches", True)
-        """Whether the inner verifier scores many pairs faster together than one by one."""
-
-    @property
-    def name(self) -> str:
-        """The inner verifier's name."""
-        return self._inner.name
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What users of the inner verifier should know."""
-        return tuple(getattr(self._inner, "warnings", ()))
-
-    @property
-    def max_tokens(self) -> int:
-        """The inner verifier's limit."""
-        return self._inner.max_tokens
-
-    def count_tokens(self, text: str) -> int:
-        """Count with the inner verifier."""
-        return self._inner.count_tokens(text)
 
     async def entail(self, pairs: Sequence[Pair]) -> list[Entailment | PairFailure]:
         """Score what was not scored before, all in one call, and reuse the rest. See `corrigenda.ports.Entailer`.
@@ -278,10 +256,6 @@ class CachingEntailer:
         if failure is not None and all(isinstance(result, PairFailure) for result in claims.found.values()):
             raise failure
         return claims.results(pairs)
-
-    async def aclose(self) -> None:
-        """Close the inner verifier. The cache is its owner's to close."""
-        await self._inner.aclose()
 
     async def _look_up(self, claims: Claims, keys: Mapping[Pair, bytes]) -> None:
         """Settle what is on disk."""

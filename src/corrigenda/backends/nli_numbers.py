@@ -7,9 +7,9 @@ only where it is safe; there its word replaces the model's probabilities, and ev
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from corrigenda.ports import Entailer
+from corrigenda.backends.around import AroundEntailer
 from corrigenda.quantities import NumericVerdict, compare
 from corrigenda.text import detect_language
 from corrigenda.types import Entailment, Evidence, Pair, PairFailure
@@ -24,33 +24,13 @@ _BY_KIND = {
 }
 
 
-class NumberChecked:
+class NumberChecked(AroundEntailer):
     """An Entailer that wraps another one; see the module's docstring. The inner one still reads every pair."""
-
-    def __init__(self, inner: Entailer) -> None:
-        """Wrap `inner`, which is not changed."""
-        self._inner = inner
-        bounds = getattr(inner, "bounds", None)
-        self.bounds: tuple[float, float] | None = bounds
-        """Floor and ceiling for the policy `bounded`, where the inner verifier was calibrated with some."""
-        self.warnings: tuple[str, ...] = tuple(getattr(inner, "warnings", ()))
-        """What users of the inner verifier should know."""
-        self.batches: bool = getattr(inner, "batches", True)
-        """Whether the inner verifier scores many pairs faster together than one by one."""
 
     @property
     def name(self) -> str:
         """The inner verifier's name, and that numbers are checked."""
         return f"{self._inner.name} + numbers"
-
-    @property
-    def max_tokens(self) -> int:
-        """The inner verifier's limit."""
-        return self._inner.max_tokens
-
-    def count_tokens(self, text: str) -> int:
-        """Count with the inner verifier."""
-        return self._inner.count_tokens(text)
 
     async def entail(self, pairs: Sequence[Pair]) -> list[Entailment | PairFailure]:
         """Score with the inner verifier, then let the rule decide the pairs that it can decide.
@@ -63,14 +43,14 @@ class NumberChecked:
             for pair, score in zip(pairs, scores, strict=True)
         ]
 
-    def explain(self, evidence: Evidence, claim: str) -> str | None:
-        """Return the rule's reason where the rule decided this window, else None."""
+    @property
+    def explain(self) -> Callable[[Evidence, str], str | None]:
+        """The rule's reason for a window that the rule decided, None for any other; in place of the inner one's."""
+        return self._explain
+
+    def _explain(self, evidence: Evidence, claim: str) -> str | None:
         verdict = _compare(Pair(premise=evidence.text, hypothesis=claim))
         return verdict.reason if _BY_KIND.get(verdict.kind) == evidence.scores else None
-
-    async def aclose(self) -> None:
-        """Close the inner verifier."""
-        await self._inner.aclose()
 
 
 def _compare(pair: Pair) -> NumericVerdict:

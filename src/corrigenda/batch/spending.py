@@ -6,13 +6,14 @@ counted chat model are noted in it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 
 from corrigenda.batch.rows import Spent
 from corrigenda.ports import ChatModel, LabelScorer
-from corrigenda.types import ChatRequest, Completion, Delta, TokenUsage
+from corrigenda.trace import MeteredChat
+from corrigenda.types import ChatRequest, TokenUsage
 
 MOST_TOKENS = 1 << 40
 """Of one call: more is a server's mistake, and would not fit the state."""
@@ -62,39 +63,12 @@ def _note(stage: str, usage: TokenUsage) -> None:
         row.note(stage, usage)
 
 
-class CountedChat:
+class CountedChat(MeteredChat):
     """A chat model whose calls are counted in the row's ledger; failed and abandoned ones too, tokens unknown."""
 
     def __init__(self, inner: ChatModel) -> None:
         """Wrap `inner`, which is not changed."""
-        self._inner = inner
-
-    @property
-    def name(self) -> str:
-        """The wrapped model's name."""
-        return self._inner.name
-
-    async def complete(self, request: ChatRequest) -> Completion:
-        """Call the wrapped model and count the call."""
-        usage = TokenUsage()
-        try:
-            completion = await self._inner.complete(request)
-            usage = completion.usage
-            return completion
-        finally:
-            _note(request.stage, usage)
-
-    async def stream(self, request: ChatRequest) -> AsyncIterator[Delta]:
-        """Stream from the wrapped model and count the call."""
-        usage = TokenUsage()
-        try:
-            async with aclosing(self._inner.stream(request)) as deltas:  # type: ignore[type-var]
-                async for delta in deltas:
-                    if delta.completion is not None:
-                        usage = delta.completion.usage
-                    yield delta
-        finally:
-            _note(request.stage, usage)
+        super().__init__(inner, _note)
 
     async def aclose(self) -> None:
         """Close the wrapped model."""
